@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from poweron_events.codec import Undecodable, read_record
+from poweron_events.codec import Undecodable
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import Recorded
 from poweron_events.event import StageEvent, StepEvent
-from poweron_events.fold.evolve import evolve
 from poweron_events.fold.stage_specs import AFTER_STEPS
 from poweron_events.fold.state import ChatMessage, Verdict, Workflow, quick_replace
 from poweron_events.log import Record
@@ -26,6 +25,7 @@ from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.policies import POLICIES, policy_rows
 from poweron_projections.records import RECORDS, RecordRow, compressed_rows, judged_row, undecodable_row
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS, dead_letter_row, request_rows
+from poweron_projections.shared_fold import shared_fold
 from poweron_projections.steps import STEPS, StepRow, step_row, step_status
 from poweron_projections.table_spec import Row, Table
 from poweron_projections.tasks import TASKS, TaskCourse, task_course, task_row
@@ -104,15 +104,8 @@ class Batch:
 
 
 def read(record: Record) -> Read:
-    """Read a record of `poweron.events` as input for the fold.
-
-    The reason why it is not an event is kept without the traceback: its frames would hold whole batches until the next
-    garbage collection.
-    """
-    try:
-        return record, read_record(record)
-    except Undecodable as error:
-        return record, Undecodable(str(error))
+    """Read a record of `poweron.events` as input for the fold."""
+    return record, shared_fold.read(record)
 
 
 class Judged(NamedTuple):
@@ -137,8 +130,8 @@ class Judged(NamedTuple):
 
 def judge(workflow: Workflow, record: Record, recorded: Recorded) -> Judged:
     """Fold a record into its workflow."""
-    after, verdict = evolve(workflow, recorded)
-    return Judged(record, recorded, workflow, after, verdict)
+    before, after, verdict = shared_fold.judge(workflow, recorded)
+    return Judged(record, recorded, before, after, verdict)
 
 
 def project(judged: Sequence[Judged], batch: Batch) -> None:

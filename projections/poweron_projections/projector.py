@@ -5,7 +5,7 @@ Any number of projectors may run. Tables of an older release are rebuilt first, 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ GROUP: Final = "poweron.projector"
 GATHER: Final = 0.05  # seconds for which records gather after a transaction: many at once cost far less
 GATHER_EACH: Final = 0.004  # seconds for each record of the transaction, if many arrive
 GATHER_MOST: Final = 0.1  # seconds
+GATHER_BESIDE: Final = 0.25  # seconds for records of the other topics: no one waits for their rows
 POLL: Final = 0.2  # seconds
 IDLE: Final = 5.0  # seconds without records before the position of the rows is checked
 LONG_WORK: Final = 0.5  # seconds that a transaction may take before polling continues beside it
@@ -45,7 +46,9 @@ async def run(log: EventLog, pool: Pool, projected: Projected | None = None) -> 
 async def _follow(log: EventLog, pool: Pool, topic: str, group: str, projected: Projected | None = None) -> None:
     async with log.follow(topic, group) as follower:
         renew = partial(rebuild, log, pool)
-        following = _Following(follower, RowWriter(log, pool, topic, renew=renew, projected=projected))
+        least, most = (GATHER, GATHER_MOST) if topic == topics.EVENTS.name else (GATHER_BESIDE, GATHER_BESIDE)
+        writer = RowWriter(log, pool, topic, renew=renew, projected=projected)
+        following = _Following(follower, writer, partial(gathering, least=least, most=most))
         while True:
             await following.go_on()
 
@@ -55,20 +58,20 @@ def group_of(topic: topics.Topic) -> str:
     return f"{GROUP}{topic.name.removeprefix('poweron')}"
 
 
-def gathering(records: int) -> float:
+def gathering(records: int, least: float = GATHER, most: float = GATHER_MOST) -> float:
     """Return for how many seconds records gather after a transaction with this many records.
 
     A running workflow changes the same rows with each batch: the more records arrive, the longer they gather. There is
     no wait after a full batch, since more records are then ready, as they are after a standstill.
     """
-    return 0.0 if records >= BATCH else min(GATHER_MOST, max(GATHER, records * GATHER_EACH))
+    return 0.0 if records >= BATCH else min(most, max(least, records * GATHER_EACH))
 
 
 class _Following:
     """A follower, the writer that it feeds, and whether both are at the same position."""
 
-    def __init__(self, follower: Follower, writer: RowWriter) -> None:
-        self._follower, self._writer = follower, writer
+    def __init__(self, follower: Follower, writer: RowWriter, gathering: Callable[[int], float]) -> None:
+        self._follower, self._writer, self._gathering = follower, writer, gathering
         self._assigned: frozenset[int] = frozenset()
         self._is_positioned = True
         self._failed_polls = 0
@@ -86,7 +89,7 @@ class _Following:
         elif polled.records:
             self._idle_since = now
             await self._attempt(self._writer.project(polled.records))
-            await asyncio.sleep(gathering(len(polled.records)))
+            await asyncio.sleep(self._gathering(len(polled.records)))
         elif now >= self._idle_since + IDLE:
             self._idle_since = now
             await self._attempt(self._writer.check())

@@ -3,6 +3,7 @@
 The same ledger and the same content make the same bytes.
 """
 
+import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from poweron_events.log import Record
 from poweron_events.topics import EVENTS
 from poweron_projections.audit.ledger_entry import NamedRecord, event_entry, head_line
 from poweron_projections.audit.ledger_heads import listed_heads
-from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_inclusion_proof
+from poweron_projections.audit.ledger_tree import stored_consistency_proofs, stored_inclusion_proof
 from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, leaf_hash
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.bundle_claims import content_names, erased_contents
@@ -26,6 +27,7 @@ from poweron_projections.audit.verify_script import verify_script
 from poweron_projections.connection import Connection, Found, Pool, snapshot
 from poweron_projections.records import decompress
 
+TOGETHER: Final = 16  # contents that are read at a time
 PROVEN: Final = 100  # newest checkpoints that a bundle proves to be continued; of earlier ones, the last of each day
 
 _RECORDS: Final = """
@@ -156,11 +158,10 @@ async def _place(connection: Connection, signed: Found, workflow_id: str, seq: i
 async def continued(connection: Connection, size: int) -> dict[str, bytes]:
     """Return the proofs that the ledger continues its earlier checkpoints."""
     earlier = [row["size"] for row in await connection.fetch(_EARLIER, size, PROVEN)]
+    proofs = await stored_consistency_proofs(connection, earlier, size)
     return {
-        f"consistency/{old}": file_of(
-            each.hex().encode() for each in await stored_consistency_proof(connection, old, size)
-        )
-        for old in earlier
+        f"consistency/{old}": file_of(each.hex().encode() for each in proof)
+        for old, proof in zip(earlier, proofs, strict=True)
     }
 
 
@@ -179,15 +180,14 @@ async def _contents(
 ) -> dict[str, bytes]:
     """Return the contents that the events name, and the list of them."""
     names = sorted({name for event in events for name in content_names(event["data"])})
-    found, states = dict[str, bytes](), dict[str, str]()
-    for name in names:
-        states[name] = "withheld"
-        if content is not None:
-            try:
-                found[f"blobs/{name}"] = await content.get(workflow_id, name)
-                states[name] = "present"
-            except MissingContent:
-                states[name] = "erased" if name in erased else "missing"
+    found, states = dict[str, bytes](), dict.fromkeys(names, "withheld")
+    for start in range(0, len(names) if content is not None else 0, TOGETHER):
+        some = names[start : start + TOGETHER]
+        read = await asyncio.gather(*(_read(content, workflow_id, name) for name in some))
+        for name, data in zip(some, read, strict=True):
+            if data is not None:
+                found[f"blobs/{name}"] = data
+            states[name] = "present" if data is not None else "erased" if name in erased else "missing"
     if content is not None and found:
         found["keys/workflow"] = (await content.read_path(f"{workflow_id}/key")).hex().encode()
     listed = [
@@ -195,6 +195,16 @@ async def _contents(
         for name, state in states.items()
     ]
     return {**found, "blobs.jsonl": file_of(map(dumps, listed))}
+
+
+async def _read(content: ContentStore | None, workflow_id: str, name: str) -> bytes | None:
+    """Return a content; None if it is not there."""
+    if content is None:
+        return None
+    try:
+        return await content.get(workflow_id, name)
+    except MissingContent:
+        return None
 
 
 def file_of(lines: Iterable[bytes]) -> bytes:

@@ -16,7 +16,6 @@ from poweron_events.archive_events import WorkflowExported
 from poweron_events.codec import Undecodable
 from poweron_events.envelope import Recorded
 from poweron_events.errors import Conflict, Refused
-from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
@@ -32,6 +31,7 @@ from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.past_workflows import PastWorkflow, past_workflows
 from poweron_projections.connection import Pool, snapshot
 from poweron_projections.projection import Read, read
+from poweron_projections.shared_fold import shared_fold
 
 KEY: Final = b"ledger"
 """The key of all entries: they keep the order in which they were appended."""
@@ -121,7 +121,7 @@ class Ledger:
             return reject_entry(record, "unreadable" if record.unreadable else "undecodable")
         envelope = recorded.envelope
         before = self.held[envelope.workflow_id]
-        after, verdict = evolve(before, recorded)
+        before, after, verdict = shared_fold.judge(before, recorded)
         head = self.changed.get(before.id) or self.open_heads.get(before.id)
         previous = "" if head is None else head.leaf
         named = NamedRecord(before.id, envelope.id, envelope.type)
@@ -160,7 +160,7 @@ class Ledger:
         if list(appended) != [*range(size, size + len(entries))]:
             raise Conflict("another ledger has appended entries")
         for entry in entries:
-            self.tree.append(leaf_hash(entry))
+            self.tree.add(leaf_hash(entry))
 
     async def sign(self, now_ms: int) -> None:
         """Append the heads of all workflows that changed or are open, then sign the tree and publish that."""

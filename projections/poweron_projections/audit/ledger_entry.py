@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from poweron_events.codec import dumps, is_uuid
-from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
 from poweron_projections.audit.merkle_tree import GrowingTree, leaf_hash
 
 VERSION: Final = 1
 MAX_TYPE: Final = 200  # characters
+_MOST: Final = 2**31  # of a partition, of a seq, and of the upper half of an offset
 OF_RECORDS: Final = ("event", "reject")
 OF_THE_LEDGER: Final = ("heads", "key", "epoch")
 
@@ -51,7 +51,16 @@ class Head(NamedTuple):
     leaf: str
 
 
-def event_entry(record: Record, named: NamedRecord, *, verdict: Verdict, seq: int, previous: str) -> bytes:
+_EVENT: Final = (
+    b'{"body":"%b","event":%b,"kind":"event","len":%d,"off":%d,"part":%d,"prev":"%b","seq":%d,"time":%d,"topic":%b,'
+    b'"type":%b,"v":1,"verdict":"%b","wf":%b}'
+)
+"""The line of an event, as `entry_line` would write it."""
+
+
+def event_entry(
+    record: Record, named: NamedRecord, *, verdict: str, seq: int, previous: str, digest: str | None = None
+) -> bytes:
     """Return the entry of a record of a workflow.
 
     Args:
@@ -60,22 +69,22 @@ def event_entry(record: Record, named: NamedRecord, *, verdict: Verdict, seq: in
         verdict: what the fold says of it.
         seq: its number in its workflow.
         previous: the leaf hash, in hexadecimal, of the workflow's entry before; empty for the first one.
+        digest: the SHA-256 of its value, in hexadecimal, if the caller knows it.
     """
     value = record.value or b""
-    return entry_line(
-        kind="event",
-        body=sha256(value).hexdigest(),
-        event=named.event_id,
-        len=len(value),
-        off=record.offset,
-        part=record.partition,
-        prev=previous,
-        seq=seq,
-        time=record.time_ms,
-        topic=record.topic,
-        type=named.type[:MAX_TYPE],
-        verdict=verdict,
-        wf=named.workflow_id,
+    return _EVENT % (
+        (digest or sha256(value).hexdigest()).encode(),
+        orjson.dumps(named.event_id),
+        len(value),
+        record.offset,
+        record.partition,
+        previous.encode(),
+        seq,
+        record.time_ms,
+        orjson.dumps(record.topic),
+        orjson.dumps(named.type[:MAX_TYPE]),
+        verdict.encode(),
+        orjson.dumps(named.workflow_id),
     )
 
 
@@ -124,7 +133,7 @@ def heads_root(heads: Iterable[Head]) -> bytes:
     """Return the root of the tree of the heads, whose lines are in the order of the workflows."""
     tree = GrowingTree()
     for head in sorted(heads):
-        tree.append(leaf_hash(head_line(head)))
+        tree.add(leaf_hash(head_line(head)))
     return tree.root
 
 
@@ -138,10 +147,10 @@ def parsed_entry(value: bytes) -> ParsedEntry | None:
     try:
         entry = orjson.loads(value)
         kind = entry["kind"]
-        if kind not in (*OF_RECORDS, *OF_THE_LEDGER):
-            return None
         if kind in OF_THE_LEDGER:
             return ParsedEntry(kind, size=entry["size"] if kind == "heads" else None)
+        if kind not in OF_RECORDS:
+            return None
         partition, offset = entry["part"], entry["off"]
         if kind == "reject":
             return ParsedEntry(kind, partition, offset) if _are_numbers(partition, offset >> 32) else None
@@ -153,7 +162,7 @@ def parsed_entry(value: bytes) -> ParsedEntry | None:
 
 
 def _are_numbers(*values: object) -> bool:
-    return all(type(value) is int and 0 <= value < 2**31 for value in values)
+    return all(type(value) is int and 0 <= value < _MOST for value in values)
 
 
 def entry_line(**values: Any) -> bytes:

@@ -64,6 +64,11 @@ async def stored_consistency_proof(connection: Connection, old_size: int, size: 
     return await _computed(connection, lambda read: consistency_proof(old_size, size, read))
 
 
+async def stored_consistency_proofs(connection: Connection, old_sizes: Sequence[int], size: int) -> list[list[bytes]]:
+    """Return the same for several old sizes, which have most hashes in common."""
+    return await _computed(connection, lambda read: [consistency_proof(old, size, read) for old in old_sizes])
+
+
 async def _computed(
     connection: Connection, compute: Callable[[ReadHash], T], wanted: Sequence[Place] | None = None
 ) -> T:
@@ -80,7 +85,7 @@ async def _computed(
             return b""
 
         compute(note)
-        wanted = asked
+        wanted = [*dict.fromkeys(asked)]
     hashes = await _subtree_hashes(connection, wanted)
     return compute(lambda level, place: hashes[level, place])
 

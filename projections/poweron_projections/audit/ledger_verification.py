@@ -159,7 +159,7 @@ class LedgerVerification:
         """
         place = self.tree.size
         leaf = leaf_hash(value)
-        self.tree.append(leaf)
+        self.tree.add(leaf)
         if parsed is None or parsed.size not in (None, place):
             self.foreign += 1
         elif parsed.kind in OF_THE_LEDGER:
@@ -170,7 +170,7 @@ class LedgerVerification:
             elif parsed.kind == "reject":
                 self._rejected(value, record)
             else:
-                self._entered(value, record, leaf.hex())
+                self._entered(value, record, parsed.workflow_id or "", leaf.hex())
         self._older.take(self.tree)
 
     def _is_first(self, entry: ParsedEntry) -> bool:
@@ -189,24 +189,18 @@ class LedgerVerification:
             return
         self.fail("V12", f"record {_at(record)} was rejected, but can be decoded")
 
-    def _entered(self, value: bytes, record: Record, leaf: str) -> None:
+    def _entered(self, value: bytes, record: Record, workflow_id: str, leaf: str) -> None:
         self.events += 1
-        body = record.value or b""
-        entry = orjson.loads(value)
-        course = self._courses.get(entry["wf"])
-        digest = sha256(body)
-        verdict = self._judged(course, body, digest, record)
-        named = NamedRecord(entry["wf"], entry["event"], entry["type"])
-        expected = event_entry(record, named, verdict=entry["verdict"], seq=course.next_seq, previous=course.leaf)
+        course, digest = self._courses.get(workflow_id), sha256(record.value or b"")
+        expected = self._expected(course, record, digest)
         if value != expected:
-            self._name_difference(entry, orjson.loads(expected), record)
-        if verdict is not None and verdict != entry["verdict"]:
-            self.fail("V12", f"record {_at(record)} is {verdict}, but the ledger says {entry['verdict']}")
+            self._name_difference(orjson.loads(value), expected, record, digest)
         course.next_seq, course.leaf = course.next_seq + 1, leaf
-        self._changed.add(entry["wf"])
+        self._changed.add(workflow_id)
 
-    def _judged(self, course: _Course, body: bytes, digest: str, record: Record) -> str | None:
-        """Check what the event says of itself, and return the second verdict on it; None if it cannot be read."""
+    def _expected(self, course: _Course, record: Record, digest: str) -> bytes | None:
+        """Check what the event says of itself, and return the entry that it must have; None if it cannot be read."""
+        body = record.value or b""
         try:
             event = orjson.loads(body)
             if dumps(event) != body:
@@ -215,22 +209,28 @@ class LedgerVerification:
             if cause is not None and hash((event.get("causationhash"), cause)) not in course.causes:
                 self.fail("V11", f"record {_at(record)} names a cause that is not there before it")
             course.causes.add(hash((digest, event["id"])))
-            if event["correlationid"] != course.fold.workflow_id:
-                self.fail("V3", f"the entry of record {_at(record)} is about another workflow")
-            return second_verdict(course.fold, event, digest, record.time_ms)
+            verdict = second_verdict(course.fold, event, digest, record.time_ms)
+            named = NamedRecord(event["correlationid"], event["id"], event["type"])
+            seq, previous = course.next_seq, course.leaf
+            return event_entry(record, named, verdict=verdict, seq=seq, previous=previous, digest=digest)
         except orjson.JSONDecodeError:
             self.fail("V2", f"record {_at(record)} is not JSON")
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError):
             self.fail("V12", f"record {_at(record)} cannot be judged")
         return None
 
-    def _name_difference(self, entry: Mapping[str, Any], expected: Mapping[str, Any], record: Record) -> None:
-        differ = {name for name in entry.keys() | expected.keys() if entry.get(name) != expected.get(name)}
+    def _name_difference(self, entry: Mapping[str, Any], expected: bytes | None, record: Record, digest: str) -> None:
+        wanted: Mapping[str, Any] = {"body": digest} if expected is None else orjson.loads(expected)
+        names = wanted.keys() if expected is None else entry.keys() | wanted.keys()
+        differ = {name for name in names if entry.get(name) != wanted.get(name)}
         if differ & {"body", "len", "time", "topic"}:
             self.fail("V3", f"record {_at(record)} is not the one that was entered")
         elif differ & {"seq", "prev"}:
             self.fail("V4", f"the entry of record {_at(record)} does not follow the one before of its workflow")
-        else:
+        elif differ == {"verdict"}:
+            verdicts = wanted["verdict"], entry["verdict"]
+            self.fail("V12", f"record {_at(record)} is {verdicts[0]}, but the ledger says {verdicts[1]}")
+        elif expected is not None:
             self.fail("V3", f"the entry of record {_at(record)} is not as a ledger writes it")
 
     # --- what the ledger says of itself ---------------------------------------------------------------

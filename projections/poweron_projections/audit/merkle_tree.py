@@ -54,6 +54,14 @@ class GrowingTree:
         self.size += 1
         return completed
 
+    def add(self, leaf: bytes) -> None:
+        """Append the hash of a leaf, as `append` does, for callers who keep no subtrees."""
+        place, self.size = self.size, self.size + 1
+        while place & 1:
+            leaf = sha256(b"\x01" + self._edge.pop() + leaf).digest()
+            place >>= 1
+        self._edge.append(leaf)
+
     @property
     def root(self) -> bytes:
         """The root of the tree."""

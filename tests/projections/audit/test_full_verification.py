@@ -130,6 +130,7 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
         (lambda entry: entry | {"prev": "0" * 64}, {"V4", "V5"}),
         (lambda entry: entry | {"len": 1}, {"V3", "V5"}),
         (lambda entry: entry | {"note": "forged"}, {"V3", "V5"}),
+        (lambda entry: entry | {"type": "poweron.forged.v1"}, {"V3", "V5"}),
     ],
 )
 async def test_a_changed_entry_is_found(ledger: MemoryLog, pool: Pool, change: Change, claims: set[str]) -> None:

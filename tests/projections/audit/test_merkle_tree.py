@@ -115,7 +115,7 @@ def test_an_older_tree_is_proven_by_the_proof_of_the_rfc_and_by_no_other(size: i
 def test_a_tree_goes_on_where_it_was_left(size: int) -> None:
     tree = GrowingTree(size, STORED.read)
     for entry in ENTRIES[size:]:
-        tree.append(leaf_hash(entry))
+        tree.add(leaf_hash(entry))
     assert (tree.size, tree.root) == (len(ENTRIES), STORED.roots[-1])
 
 

@@ -342,14 +342,16 @@ class Benchmark:
 
     async def _ledger(self) -> None:
         plan, alone = self.plan, tuple(role for role in ROLES_OF_ONE if role != "ledger")
-        async with role_processes(self.sandbox, plan.processes, counted=self._count, roles=alone) as (runner, meter):
-            await warm_up(runner, workflows=plan.at_once, steps=plan.steps, at_once=plan.at_once)
+        started = role_processes(self.sandbox, plan.processes, counted=self._count, roles=alone, projector=False)
+        async with started as (runner, meter):
+            async with ledger_speed.projecting(self.sandbox):
+                await warm_up(runner, workflows=plan.at_once, steps=plan.steps, at_once=plan.at_once)
+                self.progress(f"A workflow of {plan.bundle_events:,} events…")
+                workflow = await ledger_speed.long_workflow(runner, plan.bundle_events)
+                events = await events_of_workflow(runner)
             self.progress("The roles without a ledger, and beside one…")
             many = {"workflows": plan.workflows, "steps": plan.steps, "at_once": plan.at_once}
             self.found |= await ledger_speed.cost_figures(self.sandbox, runner, meter, times=plan.times, **many)
-            self.progress(f"A workflow of {plan.bundle_events:,} events…")
-            workflow = await ledger_speed.long_workflow(runner, plan.bundle_events)
-            events = await events_of_workflow(runner)
         self.progress(f"Entering {plan.events:,} events…")
         async with (
             long_log(self.sandbox, events, plan.events - len(workflow)) as long,

@@ -72,7 +72,7 @@ class BenchFigures(Model):
     tables_pages_per_second: float | None = None
     mixed_pages_per_second: float | None = None
     ledger_cpu_ratio: float | None = None
-    """The CPU time for the ledger and its rows, divided by that of the projector without a ledger."""
+    """The CPU time that a projector's process needs more with a ledger and its rows, divided by that without one."""
     ledger_iterations_ratio: float | None = None
     """The rate of the roles beside a ledger, divided by their rate without one."""
     ledger_lag_p99_ms: float | None = None

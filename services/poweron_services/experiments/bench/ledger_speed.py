@@ -9,6 +9,7 @@ import asyncio
 import sys
 import time
 import zipfile
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ KEYS: Final = [SigningKey("localhost/poweron/bench", kind, bytes(32)) for kind i
 TOPICS: Final = (topics.LEDGER, topics.CHECKPOINTS)
 ROUNDS: Final = (100, 100)  # steps of the rounds of the long workflow, six events each
 REBUILT: Final = "rebuilt_ledger"
-COPIED: Final = 10_000  # rows
+COPIED: Final = 5_000  # rows, from one checkpoint to the next
 _RELATIONS: Final = (
     "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relname LIKE 'ledger_%' AND relkind = 'r'"
 )
@@ -95,55 +96,53 @@ SELECT {", ".join(_MADE_UP.get(column, column) for column in RECORDS.columns)}
 
 @dataclass(frozen=True, slots=True)
 class LedgerTurn:
-    """A run with the ledger or without it: its speed, and the CPU seconds until everything was entered."""
+    """A run with the ledger or without it: its speed, and the CPU seconds of the projector's process until the end."""
 
     run: Throughput
-    cpu: Mapping[str, float]
+    cpu: float
 
     @property
     def rate(self) -> float:
         return self.run.iterations / self.run.projected
 
 
+@asynccontextmanager
+async def projecting(sandbox: Sandbox, *roles: str) -> AsyncGenerator[Process, None]:
+    """Run a process that plays the projector and these roles."""
+    async with running(sandbox, "projector", "serve", "0", "projector", *roles) as process:
+        yield process
+
+
 async def cost_figures(
     sandbox: Sandbox, runner: WorkflowRunner, meter: CpuMeter, *, times: int, workflows: int, steps: int, at_once: int
 ) -> dict[str, float]:
-    """Run the same work without a ledger and beside one, in turn."""
-    run = partial(_turn, workflows=workflows, steps=steps, at_once=at_once)
+    """Run the same work beside a projector, and beside one in whose process a ledger is kept, in turn."""
     without, beside = list[LedgerTurn](), list[LedgerTurn]()
     lags, grown = list[int](), list[int]()
     for _ in range(times):
-        without.append(await run(runner, meter))
-        async with running(sandbox, "ledger", "serve", "0", "ledger") as process:
-            await _entered(runner)
-            first, size = (await runner.connections.log.ends(topics.LEDGER.name))[0], await _occupied(sandbox)
-            together = CpuMeter({**meter.processes, "ledger": psutil.Process(process.pid)})
-            beside.append(await run(runner, together, beside=True))
-            grown.append(await _occupied(sandbox) - size)
-            lags += await _lags(runner.connections.log, first)
-    alone = median(each.cpu["projector"] for each in without)
-    ledger = median(each.cpu["ledger"] + each.cpu["projector"] for each in beside) - alone
+        for roles, turns in (((), without), (("ledger",), beside)):
+            async with projecting(sandbox, *roles) as process:
+                await _entered(runner, ledger=turns is beside)
+                first, size = (await runner.connections.log.ends(topics.LEDGER.name))[0], await _occupied(sandbox)
+                together = CpuMeter({**meter.processes, "projector": psutil.Process(process.pid)})
+                before = together.read()
+                run = await throughput(runner, together, workflows=workflows, steps=steps, at_once=at_once)
+                await _entered(runner, ledger=turns is beside)
+                turns.append(LedgerTurn(run, together.read()["projector"] - before["projector"]))
+                if turns is beside:
+                    grown.append(await _occupied(sandbox) - size)
+                    lags += await _lags(runner.connections.log, first)
+    alone = median(each.cpu for each in without)
     return {
-        "ledger_cpu_ratio": ledger / alone,
+        "ledger_cpu_ratio": median(each.cpu for each in beside) / alone - 1,
         "ledger_iterations_ratio": median(each.rate for each in beside) / median(each.rate for each in without),
         "ledger_lag_p99_ms": percentile(lags, 99),
-        "ledger_bytes_per_iteration": median(grown) / (workflows * steps),
+        "ledger_bytes_per_iteration": float(median(grown)) / (workflows * steps),
     }
 
 
-async def _turn(
-    runner: WorkflowRunner, meter: CpuMeter, *, workflows: int, steps: int, at_once: int, beside: bool = False
-) -> LedgerTurn:
-    before = meter.read()
-    run = await throughput(runner, meter, workflows=workflows, steps=steps, at_once=at_once)
-    if beside:
-        await _entered(runner)
-    after = meter.read()
-    return LedgerTurn(run, {name: after[name] - before[name] for name in before})
-
-
-async def _entered(runner: WorkflowRunner) -> None:
-    """Wait until everything in the log is entered in the ledger, and the rows hold that."""
+async def _entered(runner: WorkflowRunner, *, ledger: bool) -> None:
+    """Wait until the rows hold everything in the log, and, with a ledger, its entries."""
     log, pool = runner.connections.log, runner.connections.pool
     ends = await log.ends(topics.EVENTS.name)
 
@@ -155,7 +154,9 @@ async def _entered(runner: WorkflowRunner) -> None:
         return taken >= end and all(positions.get(partition, 0) >= stop for partition, stop in ends.items())
 
     async with asyncio.timeout(DEADLINE):
-        await until(reached, POSITION_PERIOD)
+        await runner.projected()
+        if ledger:
+            await until(reached, POSITION_PERIOD)
 
 
 async def _occupied(sandbox: Sandbox) -> int:
@@ -287,10 +288,11 @@ async def add_rows(entered: EnteredLog, rows: int) -> None:
         held = (await offsets.read(connection, topics.LEDGER.name))[0]
         await connection.execute(_COPY_RECORDS, rows // held, held)
         tree = await loaded_tree(connection, held)
-        while tree.size < rows:
-            await _add_entries(connection, tree, min(COPIED, rows - tree.size))
-        heads = (await listed_heads(connection, tree.size)).all
-        await _sign(connection, tree, heads)
+        while tree.size < rows - SIGN_ENTRIES:
+            await _add_entries(connection, tree, min(COPIED, rows - SIGN_ENTRIES - tree.size))
+            await _sign(connection, tree, ())
+        await _add_entries(connection, tree, SIGN_ENTRIES)
+        await _sign(connection, tree, (await listed_heads(connection, tree.size)).all)
         await connection.execute("ANALYZE records, ledger_entries, ledger_subtrees")
 
 
@@ -302,8 +304,6 @@ async def _add_entries(connection: Any, tree: GrowingTree, count: int) -> None:
         subtrees += [LedgerSubtreeRow(*each) for each in tree.append(leaf) if each.level and each.level % STORED == 0]
     await connection.copy_records_to_table(ENTRIES.name, records=entries, columns=ENTRIES.columns)
     await connection.copy_records_to_table(SUBTREES.name, records=subtrees, columns=SUBTREES.columns)
-    row = LedgerCheckpointRow(tree.size, tree.size, tree.root, time.time_ns() // 1_000_000, "")
-    await connection.copy_records_to_table(CHECKPOINTS.name, records=[row], columns=CHECKPOINTS.columns)
 
 
 async def _sign(connection: Any, tree: GrowingTree, heads: Sequence[Head]) -> None:

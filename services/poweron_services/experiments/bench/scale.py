@@ -99,10 +99,11 @@ async def role_processes(
     *,
     environment: Mapping[str, str] | None = None,
     roles: Sequence[str] = ROLES_OF_ONE,
+    projector: bool = True,
 ) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
-    """Run the projector, and these roles in each of `count` processes whose model calls take `answer_time` seconds."""
+    """Run these roles in each of `count` processes whose model calls take `answer_time` seconds, and a projector."""
     names = ["roles"] if count == 1 else [f"roles {number}" for number in range(1, count + 1)]
-    played = {"projector": ("projector",), **dict.fromkeys(names, roles)}
+    played = {**({"projector": ("projector",)} if projector else {}), **dict.fromkeys(names, roles)}
     async with AsyncExitStack() as stack:
         started = {
             name: await stack.enter_async_context(

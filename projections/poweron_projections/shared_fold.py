@@ -1,0 +1,70 @@
+"""Records that several readers of one process decode and judge once, if they read them at nearly the same time.
+
+Both are pure functions, so who remembers what they returned gets the same. A process that plays one of the readers
+alone remembers nothing.
+"""
+
+from typing import Final, TypeVar
+
+from poweron_events.codec import Undecodable, read_record
+from poweron_events.envelope import Recorded
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.log import Record
+
+REMEMBERED: Final = 1_000  # records
+
+T = TypeVar("T")
+Judgement = tuple[Workflow, Workflow, Verdict]
+"""A workflow before and after a record, and the verdict on the record."""
+
+
+class SharedFold:
+    """The newest records that were read, and what the fold returned."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._read: dict[tuple[int, int], tuple[Record, Recorded | Undecodable]] = {}
+        self._judged: dict[tuple[int, int], tuple[Recorded, Judgement]] = {}
+
+    def share(self, records: int = REMEMBERED) -> None:
+        """Remember this many records from now on."""
+        self._most = records
+
+    def read(self, record: Record) -> Recorded | Undecodable:
+        """Read a record as input for the fold, or return why it is not an event.
+
+        The reason is kept without the traceback: its frames would hold whole batches until the next garbage collection.
+        """
+        place = (record.partition, record.offset)
+        known = self._read.get(place)
+        if known is not None and known[0] == record:
+            return known[1]
+        try:
+            recorded: Recorded | Undecodable = read_record(record)
+        except Undecodable as error:
+            recorded = Undecodable(str(error))
+        if self._most:
+            _put(self._read, place, (record, recorded), self._most)
+        return recorded
+
+    def judge(self, workflow: Workflow, recorded: Recorded) -> Judgement:
+        """Fold a record into its workflow; the one that is returned as before is equal to the one given."""
+        place = (recorded.partition, recorded.offset)
+        known = self._judged.get(place)
+        if known is not None and known[0] is recorded and (known[1][0] is workflow or known[1][0] == workflow):
+            return known[1]
+        judgement = (workflow, *evolve(workflow, recorded))
+        if self._most:
+            _put(self._judged, place, (recorded, judgement), self._most)
+        return judgement
+
+
+def _put(remembered: dict[tuple[int, int], T], place: tuple[int, int], value: T, most: int) -> None:
+    remembered[place] = value
+    if len(remembered) > most:
+        del remembered[next(iter(remembered))]
+
+
+shared_fold: Final = SharedFold()
+"""That of this process."""

@@ -70,11 +70,23 @@ class NotSigned(Conflict):
 
 
 async def bundle_of(
-    pool: Pool, content: ContentStore | None, workflow_id: str, vkeys: Sequence[str], *, with_script: bool = True
+    pool: Pool,
+    content: ContentStore | None,
+    workflow_id: str,
+    vkeys: Sequence[str],
+    *,
+    through: int = 0,
+    with_script: bool = True,
 ) -> dict[str, bytes]:
-    """Return the files of a workflow's bundle by their path; without `content`, its documents and answers stay out.
+    """Return the files of a workflow's bundle by their path.
 
-    One among others of a larger bundle needs no script of its own.
+    Args:
+        pool: the rows.
+        content: the content store; None to leave documents, prompts and answers out.
+        workflow_id: the workflow.
+        vkeys: the keys of the ledger, for information.
+        through: the offset of a record that must be in it, such as that of the export.
+        with_script: whether the script goes with it; one bundle among others needs none of its own.
 
     Raises:
         Refused: there is no such workflow.
@@ -83,7 +95,7 @@ async def bundle_of(
         Unavailable: Postgres or the content store cannot be reached.
     """
     async with snapshot(pool) as connection:
-        files = await _proven(connection, workflow_id)
+        files = await _proven(connection, workflow_id, through)
     events = [orjson.loads(line) for line in files["events.jsonl"].splitlines()]
     entries = [orjson.loads(line) for line in files["entries.jsonl"].splitlines()]
     files |= await _contents(content, workflow_id, events, erased_contents(events, entries))
@@ -94,18 +106,13 @@ async def bundle_of(
     return {MANIFEST: manifest_of(files), **files}
 
 
-async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
-    rows = await connection.fetch(_RECORDS, workflow_id)
-    is_open = await connection.fetchval(_IS_OPEN, workflow_id)
-    if is_open is None:
-        raise Refused(f"There is no workflow {workflow_id}.", code="unknown_workflow")
+async def _proven(connection: Connection, workflow_id: str, through: int) -> dict[str, bytes]:
+    rows, signed = await _signed_records(connection, workflow_id)
+    if not rows or signed is None or rows[-1]["log_offset"] < through:
+        raise NotSigned(f"The ledger has not signed the newest records of workflow {workflow_id} yet.")
     bodies = [decompress(row["compressed"]) for row in rows]
     entries = _entries(rows, bodies)
-    last = rows[-1]["place"] if rows else 0
-    signed = await connection.fetchrow(_NEWEST_CHECKPOINT if is_open else _CHECKPOINT, last + 1)
-    if not rows or signed is None:
-        raise NotSigned(f"The ledger has not signed the newest records of workflow {workflow_id} yet.")
-    size = signed["size"]
+    last, size = rows[-1]["place"], signed["size"]
     last_proof = TlogProof(last, await stored_inclusion_proof(connection, last, size), signed["note"])
     heads_proof = TlogProof(size - 1, await stored_inclusion_proof(connection, size - 1, size), signed["note"])
     return {
@@ -118,6 +125,21 @@ async def _proven(connection: Connection, workflow_id: str) -> dict[str, bytes]:
         **await continued(connection, size),
         **await announced(connection, size),
     }
+
+
+async def _signed_records(connection: Connection, workflow_id: str) -> tuple[Sequence[Found], Found | None]:
+    """Return the entered records of a workflow, and a checkpoint whose heads list the last of them.
+
+    Every heads entry lists an open workflow; one that is not open is listed by the first after its last entry.
+    """
+    rows = await connection.fetch(_RECORDS, workflow_id)
+    is_open = await connection.fetchval(_IS_OPEN, workflow_id)
+    if is_open is None:
+        raise Refused(f"There is no workflow {workflow_id}.", code="unknown_workflow")
+    if not is_open:
+        return rows, await connection.fetchrow(_CHECKPOINT, rows[-1]["place"] + 1 if rows else 0)
+    signed = await connection.fetchrow(_NEWEST_CHECKPOINT, 0)
+    return [row for row in rows if signed is not None and row["place"] < signed["size"]], signed
 
 
 def _entries(rows: Sequence[Found], bodies: Sequence[bytes]) -> list[bytes]:

@@ -177,7 +177,7 @@ class Ledger:
             else:
                 self.open_heads.pop(name, None)
         heads = {**self.open_heads, **self.changed}
-        as_of_ms = self.clock.as_of_ms(self.positions, await self.log.ends(topics.EVENTS.name), now_ms)
+        as_of_ms = await self.complete_until(now_ms)
         open_count = len(self.open_heads)
         size = self.tree.size
         entry = heads_entry([*heads.values()], open_count=open_count, size=size, time_ms=now_ms, as_of_ms=as_of_ms)
@@ -186,6 +186,10 @@ class Ledger:
         self.signed = self.tree.size
         checkpoint = Checkpoint(self.keys[0].name, self.tree.size, self.tree.root)
         return signed_checkpoint(checkpoint, keys or self.keys, now_ms)
+
+    async def complete_until(self, now_ms: int) -> int:
+        """Return the time, in ms since 1970, up to which everything is entered; often asked, it is seldom long ago."""
+        return self.clock.as_of_ms(self.positions, await self.log.ends(topics.EVENTS.name), now_ms)
 
     async def publish(self, note: SignedNote) -> None:
         """Append a checkpoint to its topic."""

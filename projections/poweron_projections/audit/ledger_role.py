@@ -188,6 +188,8 @@ class _Writer:
     async def sign_in_time(self) -> None:
         while True:
             await asyncio.sleep(LOOK)
+            async with self._lock:
+                await self._ledger.complete_until(_now_ms())
             since = asyncio.get_running_loop().time() - self._signed_at
             if since >= (SIGN_AFTER if self._ledger.has_new_entries else IDLE_SIGN):
                 async with self._lock:

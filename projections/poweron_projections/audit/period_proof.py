@@ -36,8 +36,13 @@ SELECT min(place)
    AND coalesce((line::jsonb ->> 'asOf')::bigint, (line::jsonb ->> 'time')::bigint) >= $1
 """
 _LAST_BEFORE: Final = "SELECT max(place) FROM ledger_entries WHERE kind = 'heads' AND place < $1"
-_CHECKPOINT: Final = "SELECT size, note FROM ledger_checkpoints WHERE size >= $1 ORDER BY size DESC LIMIT 1"
-_NEWEST: Final = "SELECT max(size) FROM ledger_checkpoints"
+_CHECKPOINT: Final = """
+SELECT size, note
+  FROM ledger_checkpoints JOIN ledger_entries ON place = size - 1
+ WHERE size >= $1
+ ORDER BY size DESC, log_offset DESC LIMIT 1
+"""
+"""The rows of a checkpoint may be there before those of its entries."""
 _ENTRIES: Final = """
 SELECT entered.kind, entered.entry, entered.leaf, before.leaf AS previous,
        partition, log_offset, records.workflow_id, records.seq, type, verdict, event_id, time_ms, sha256,
@@ -136,7 +141,7 @@ async def _bounds(connection: Connection, period: Period) -> tuple[int, int]:
             raise NotSigned("The ledger has signed nothing since the beginning of the period.")
         begin = await connection.fetchval(_LAST_BEFORE, first) or 0
     if period.until_ms is None:
-        end = await connection.fetchval(_NEWEST)
+        end = await connection.fetchval(_CHECKPOINT, begin + 1)
     else:
         last = await connection.fetchval(_FIRST_COMPLETE, period.until_ms, begin or -1)
         end = None if last is None else last + 1

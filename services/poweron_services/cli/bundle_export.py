@@ -103,29 +103,31 @@ async def _write(connections: Connections, wish: BundleWish, order: ExportOrder,
         entered = await until_signed(connections, partial(_entered, connections, wish.period))
         ids = entered.chosen
         tell(f"The period has {counted(len(entered.workflows), 'workflow')}; {counted(len(ids), 'bundle')} to write.")
-    await record_exports(connections, ids, order, Callbacks(untaken=tell_untaken))
+    exported = await record_exports(connections, ids, order, Callbacks(untaken=tell_untaken))
     is_single = entered is None and len(ids) == 1
     only = ids[0] if is_single else ""
     with bundle_writer(output, lambda earlier: is_single and _is_bundle_of(earlier, only)) as writer:
         if is_single:
-            bundle = await signed_bundle(connections, only, with_content=order.with_content)
+            bundle = await signed_bundle(connections, only, through=exported[only], with_content=order.with_content)
             for name in sorted(bundle):
                 writer.write(name, bundle[name])
             return {**_told(bundle, only), "path": str(output)}
-        return {**await _write_collection(connections, ids, entered, order, writer), "path": str(output)}
+        return {**await _write_collection(connections, exported, entered, order, writer), "path": str(output)}
 
 
 async def _write_collection(
     connections: Connections,
-    ids: Sequence[str],
+    exported: Mapping[str, int],
     entered: EnteredPeriod | None,
     order: ExportOrder,
     writer: BundleWriter,
 ) -> dict[str, Any]:
     """Write the bundle of each workflow into a folder of its own, and the proof of the period beside them."""
     told = list[dict[str, Any]]()
-    for workflow_id in ids:
-        bundle = await signed_bundle(connections, workflow_id, with_content=order.with_content, with_script=False)
+    for workflow_id, through in sorted(exported.items()):
+        bundle = await signed_bundle(
+            connections, workflow_id, through=through, with_content=order.with_content, with_script=False
+        )
         for name in sorted(bundle):
             writer.write(f"workflows/{workflow_id}/{name}", bundle[name])
         told.append(_told(bundle, workflow_id))

@@ -1,7 +1,7 @@
 """Audit bundles for every door: each export is recorded first, and the bundle ends with that record."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -38,15 +38,17 @@ class ExportOrder:
 
 async def record_exports(
     connections: Connections, workflow_ids: Sequence[str], order: ExportOrder, callbacks: Callbacks
-) -> None:
-    """Record the export of each workflow, so that the next checkpoint lists it, however old it is.
+) -> Mapping[str, int]:
+    """Record the export of each workflow; return the offset of each record, by workflow.
+
+    So the next checkpoint lists the workflow, however old it is.
 
     Raises:
         Refused: there is no such workflow; the exports of others may be recorded.
         Unserved: no process recorded them in time.
         Unavailable: a server cannot be reached.
     """
-    places = asyncio.Semaphore(AT_ONCE)
+    places, offsets = asyncio.Semaphore(AT_ONCE), dict[str, int]()
 
     async def record(workflow_id: str) -> None:
         async with places:
@@ -61,6 +63,7 @@ async def record_exports(
             heard = await send_and_wait(connections, request, snapshot, identity=order.identity(), callbacks=callbacks)
             if isinstance(heard.event, RequestRefused):
                 raise Refused(heard.event.detail, code=heard.event.precise_code)
+            offsets[workflow_id] = heard.recorded.offset
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -68,12 +71,13 @@ async def record_exports(
                 group.create_task(record(workflow_id))
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from errors
+    return offsets
 
 
 async def signed_bundle(
-    connections: Connections, workflow_id: str, *, with_content: bool, with_script: bool = True
+    connections: Connections, workflow_id: str, *, through: int, with_content: bool, with_script: bool = True
 ) -> dict[str, bytes]:
-    """Return the files of a workflow's bundle by their path, once the ledger has signed all its records.
+    """Return the files of a workflow's bundle by their path, once the ledger has signed its records through an offset.
 
     Raises:
         Refused: there is no such workflow, or the key of the ledger cannot be used.
@@ -81,7 +85,7 @@ async def signed_bundle(
     """
     content = connections.content if with_content else None
     vkeys = [str(key.public) for key in ledger_keys(connections.settings)]
-    make = partial(bundle_of, connections.pool, content, workflow_id, vkeys, with_script=with_script)
+    make = partial(bundle_of, connections.pool, content, workflow_id, vkeys, through=through, with_script=with_script)
     return await until_signed(connections, make)
 
 

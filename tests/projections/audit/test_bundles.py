@@ -361,6 +361,21 @@ async def test_what_is_not_signed_yet_is_not_exported(log: MemoryLog, pool: Pool
         await bundle_of(pool, None, typical("1").id, [])
 
 
+async def test_a_workflow_at_work_is_exported_as_of_the_newest_checkpoint(log: MemoryLog, pool: Pool) -> None:
+    told = Told("at work").tell(requested("at work"))
+    write(log, told)
+    await enter_all(log, pool)
+    signed = len(told.values)
+    told.tell(planned())
+    for value in told.values[signed:]:
+        log.write(topics.EVENTS.name, told.id.encode(), value)
+    await enter_all(log, pool, sign=False)
+    files = await bundle_of(pool, None, told.id, [str(VKEY)])
+    assert (failed(files), len(lines(files, "events"))) == (set(), signed)
+    with pytest.raises(NotSigned):
+        await bundle_of(pool, None, told.id, [str(VKEY)], through=signed)
+
+
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The script as an auditor runs it: with Python alone, and nothing of PowerOn."""
     command = [sys.executable, "-I", "-S", *arguments]

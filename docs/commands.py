@@ -15,7 +15,7 @@ _HEAD = """\
 
 <!-- Made by `uv run docs/commands.py`; a test compares. -->
 
-Every command takes `--help`, and all but `serve`, `door` and `mcp serve` take `--json` ([what it prints](codes.md)).
+Every command takes `--help`, and all but `door` and those named `serve` take `--json` ([what it prints](codes.md)).
 """
 
 

@@ -56,6 +56,13 @@ async def test_a_file_leads_to_its_workflow_and_a_changed_one_says_so(shell: She
         "sha256": hashlib.sha256(paths["report.docx"].read_bytes()).hexdigest(),
     }
 
+    passed_on = await shell("ask", "What is approved?", "--document", changed, "--json")
+    line = await identified(shell, changed, 1)
+    assert (line["verdict"], line["mark"]["workflowId"]) == ("changed", workflow)
+    assert [(each["workflowId"], each["origin"]) for each in line["matches"]] == [
+        (passed_on.lines[0]["workflowId"], "handed_over")
+    ]
+
     stripped = shell.folder / "stripped.md"
     stripped.write_text(paths["report.md"].read_text().partition("<!-- PowerOn")[0])
     assert (await identified(shell, stripped, 1))["verdict"] == "unknown"

@@ -25,6 +25,7 @@ from poweron_services.connectors.reports_child.format_writers import writers
 from poweron_services.connectors.reports_child.html_page import html
 from poweron_services.connectors.reports_child.markdown_text import markdown
 from poweron_services.connectors.reports_child.pdf_report import Typesetter
+from poweron_services.text.provenance import Provenance
 
 ALL = ("markdown", "html", "docx", "pdf", "xlsx")
 ARABIC = """# تقرير الميزانية
@@ -231,9 +232,11 @@ async def test_a_format_that_takes_too_much_is_told_and_the_others_come_all_the_
     limits = replace(LIMITS, memory_bytes=300 << 20)
     many = "\n".join(f"| {number} | " + " | ".join(["word " * 20] * 6) + " |" for number in range(1000))
     heavy = f"| a | b | c | d | e | f | g |\n|{' --- |' * 7}\n{many}\n"
-    made = await ReportRenderer(limits)(draft(heavy, formats=("markdown", "pdf")))
+    mark = Provenance("e4d9c3d3-4439-547e-a89e-4165bcddd933", "r1t1a1")
+    made = await ReportRenderer(limits)(draft(heavy, formats=("markdown", "pdf", "html"), provenance=mark))
 
-    assert [name for name, _ in made.files] == ["markdown"]
+    assert [name for name, _ in made.files] == ["markdown", "html"]
+    assert b'<meta name="PowerOnDocumentId" content="r1t1a1d2">' in made.files[1][1]
     assert len(made.notes) == 1
     assert made.notes[0] == (
         "The report could not be written as a PDF: it took more than 35 seconds or 300 MB of memory; "

@@ -20,12 +20,12 @@ from poweron_events.fold.state import ChatMessage, Verdict, Workflow, quick_repl
 from poweron_events.log import Record
 from poweron_events.round_events import TaskReviewed
 from poweron_projections.documents import DOCUMENTS, document_rows
+from poweron_projections.fold_cache import fold_cache
 from poweron_projections.instance_rows import INSTANCES, instance_rows
 from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.policies import POLICIES, policy_rows
 from poweron_projections.records import RECORDS, RecordRow, compressed_rows, judged_row, undecodable_row
 from poweron_projections.requests import DEAD_LETTERS, REQUESTS, dead_letter_row, request_rows
-from poweron_projections.shared_fold import shared_fold
 from poweron_projections.steps import STEPS, StepRow, step_row, step_status
 from poweron_projections.table_spec import Row, Table
 from poweron_projections.tasks import TASKS, TaskCourse, task_course, task_row
@@ -105,7 +105,7 @@ class Batch:
 
 def read(record: Record) -> Read:
     """Read a record of `poweron.events` as input for the fold."""
-    return record, shared_fold.read(record)
+    return record, fold_cache.read(record)
 
 
 class Judged(NamedTuple):
@@ -130,7 +130,7 @@ class Judged(NamedTuple):
 
 def judge(workflow: Workflow, record: Record, recorded: Recorded) -> Judged:
     """Fold a record into its workflow."""
-    before, after, verdict = shared_fold.judge(workflow, recorded)
+    before, after, verdict = fold_cache.judge(workflow, recorded)
     return Judged(record, recorded, before, after, verdict)
 
 

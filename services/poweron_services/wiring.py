@@ -22,8 +22,8 @@ from poweron_events.log import EventLog
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.topics import FOLDING, group_of
 from poweron_projections import projector
+from poweron_projections.fold_cache import fold_cache
 from poweron_projections.log_guard import GuardedLog
-from poweron_projections.shared_fold import shared_fold
 from poweron_services import telemetry
 from poweron_services.action_resources import OpenedActions, opened_actions
 from poweron_services.actions.registry import OpenActions, actions
@@ -318,7 +318,7 @@ def _services(
         projected = None if process.meter is None else process.meter.events_projected
         services.append(projector.run(process.log, connections.pool, projected))
     if {"projector", "ledger"} <= roles:
-        shared_fold.share()
+        fold_cache.share()
     if "ledger" in roles:
         services.append(keep_ledger(connections, process.log))
     if "intake" in roles:

@@ -30,8 +30,8 @@ from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.past_workflows import PastWorkflow, past_workflows
 from poweron_projections.connection import Pool, snapshot
+from poweron_projections.fold_cache import fold_cache
 from poweron_projections.projection import Read, read
-from poweron_projections.shared_fold import shared_fold
 
 KEY: Final = b"ledger"
 """The key of all entries: they keep the order in which they were appended."""
@@ -121,7 +121,7 @@ class Ledger:
             return reject_entry(record, "unreadable" if record.unreadable else "undecodable")
         envelope = recorded.envelope
         before = self.held[envelope.workflow_id]
-        before, after, verdict = shared_fold.judge(before, recorded)
+        before, after, verdict = fold_cache.judge(before, recorded)
         head = self.changed.get(before.id) or self.open_heads.get(before.id)
         previous = "" if head is None else head.leaf
         named = NamedRecord(before.id, envelope.id, envelope.type)

@@ -19,7 +19,7 @@ Judgement = tuple[Workflow, Workflow, Verdict]
 """A workflow before and after a record, and the verdict on the record."""
 
 
-class SharedFold:
+class FoldCache:
     """The newest records that were read, and what the fold returned."""
 
     def __init__(self) -> None:
@@ -66,5 +66,5 @@ def _put(remembered: dict[tuple[int, int], T], place: tuple[int, int], value: T,
         del remembered[next(iter(remembered))]
 
 
-shared_fold: Final = SharedFold()
+fold_cache: Final = FoldCache()
 """That of this process."""

@@ -10,7 +10,7 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
-from poweron_projections.shared_fold import SharedFold
+from poweron_projections.fold_cache import FoldCache
 
 TOLD = Told().tell(requested(), planned())
 
@@ -25,7 +25,7 @@ def written(messages: list[Message]) -> list[Record]:
 @settings(max_examples=20)
 @given(histories())
 def test_both_readers_get_the_verdicts_of_the_fold(messages: list[Message]) -> None:
-    fold = SharedFold()
+    fold = FoldCache()
     fold.share(3)
     states: list[dict[str, Workflow]] = [{}, {}, {}]
     for record in written(messages):
@@ -43,7 +43,7 @@ def test_both_readers_get_the_verdicts_of_the_fold(messages: list[Message]) -> N
 
 
 def test_a_record_is_judged_once_for_all_who_were_at_the_same_place() -> None:
-    fold = SharedFold()
+    fold = FoldCache()
     fold.share(10)
     first, second = written(TOLD.messages)
     recorded = fold.read(first)
@@ -58,6 +58,6 @@ def test_a_record_is_judged_once_for_all_who_were_at_the_same_place() -> None:
 
 
 def test_a_process_with_one_reader_remembers_nothing() -> None:
-    fold = SharedFold()
+    fold = FoldCache()
     record = written(TOLD.messages)[0]
     assert fold.read(record) is not fold.read(record)

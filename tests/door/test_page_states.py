@@ -141,7 +141,7 @@ async def test_what_was_erased_is_named_on_each_page_that_would_show_it(door: Do
     assert "erased The content store no longer holds it." in event
     text = await door.http.get(f"/w/{workflow}/text/{document}", headers=PAGE)
     assert text.status_code == 410
-    assert "The content store no longer holds 'letter.txt'." in words(text)
+    assert "The content store no longer holds 'letter.txt': it was erased, or lost." in words(text)
     assert all(advice in words(text) for advice in ADVICE)
 
 

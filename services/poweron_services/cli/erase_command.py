@@ -29,7 +29,9 @@ SHOWN: Final = 30  # fields that remain; `--json` lists all
 PROMISE: Final = (
     "What events contain stays: the request, names, objectives, parameters, snippets, summaries, reasons, the answer."
 )
-OF_DOCUMENTS: Final = "Prompts and answers that quote the documents stay, too; erasing all content removes them."
+OF_DOCUMENTS: Final = (
+    "Prompts, answers and documents that were made from the erased ones stay, too; erasing all content removes them."
+)
 
 
 def erase(  # noqa: PLR0917 - typer reads them

@@ -38,7 +38,8 @@ def erased_words(event: EventEntry) -> str:
     """Return when and why content was erased, as the end of a sentence."""
     data = _data(event)
     basis = f" ({data['legalBasis']})" if data.get("legalBasis") else ""
-    return f"was erased at {event.time}: {data.get('reason', '')}{basis}"
+    time = event.time[:19].replace("T", " ")
+    return f"was erased at {time} (UTC): {data.get('reason', '')}{basis}"
 
 
 async def lifetime(pool: Pool, workflow_id: str) -> str:
@@ -52,9 +53,9 @@ async def lifetime(pool: Pool, workflow_id: str) -> str:
         return ""
     state = await workflow_lifetimes.workflow_retention(pool, workflow_id)
     erasures = [event for event in events if event.type in workflow_lifetimes.ERASURES]
-    parts = [f"On legal hold: {', '.join(state.holds)}."] if state.holds else []
-    parts += [f"Content is kept until {state.until}."] if state.until else []
-    parts += [f"{_erased_what(event)} {erased_words(event)}" for event in erasures]
+    parts = [f"{_erased_what(event)} {erased_words(event)}" for event in reversed(erasures)]
+    parts += [f"On legal hold: {', '.join(state.holds)}."] if state.holds else []
+    parts += [f"Content is kept until {state.until.replace('T', ' ').rstrip('Z')} (UTC)."] if state.until else []
     return " ".join(parts)
 
 

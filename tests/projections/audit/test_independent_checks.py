@@ -30,7 +30,9 @@ pytestmark = [
     pytest.mark.skipif(not Path(GO).exists(), reason="Go is not installed here"),
 ]
 
-HERE = Path(__file__).parent / "go"
+HOST = ".".join(("golang", "org"))
+MODULES = f"{HOST}/x/mod@v0.30.0"
+SOURCE = Path(__file__).with_name("check_bundle.go")
 MERKLE = "github.com/transparency-dev/merkle@v0.0.3-0.20260707140218-77df88e508fa"
 WYCHEPROOF = "github.com/google/wycheproof@v0.0.0-20191219022705-2196000605e4"
 FSCK = "github.com/transparency-dev/tessera/cmd/fsck@v1.0.4"
@@ -39,12 +41,12 @@ WIDTH = 256  # entries of a tile
 
 def module(name: str) -> Path:
     """Where a module of Go is, which is fetched first."""
-    found = subprocess.run([GO, "mod", "download", "-json", name], check=True, capture_output=True, cwd=HERE)
+    found = subprocess.run([GO, "mod", "download", "-json", name], check=True, capture_output=True)
     return Path(json.loads(found.stdout)["Dir"])
 
 
-def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([GO, "run", *command], check=False, capture_output=True, text=True, cwd=HERE)
+def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([GO, "run", *command], check=False, capture_output=True, text=True, cwd=cwd)
 
 
 def vectors(kind: str) -> Iterator[tuple[str, Any]]:
@@ -95,6 +97,9 @@ async def last_note(log: MemoryLog) -> bytes:
 
 async def test_go_opens_every_note_and_proof_of_a_bundle(log: MemoryLog, pool: Pool, tmp_path: Path) -> None:
     key = str(KEYS[0].public)
+    (tmp_path / SOURCE.name).write_text(SOURCE.read_text().replace("HOST", HOST))
+    for command in (("init", "independent"), ("edit", "-require", MODULES), ("tidy",)):
+        subprocess.run([GO, "mod", *command], check=True, capture_output=True, cwd=tmp_path)  # noqa: ASYNC221 - alone
     await ledger_of(log, pool, 3)
     old = tmp_path / "old"
     old.write_bytes(await last_note(log))
@@ -105,11 +110,11 @@ async def test_go_opens_every_note_and_proof_of_a_bundle(log: MemoryLog, pool: P
         for name, data in files.items():
             (tmp_path / told.id / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / told.id / name).write_bytes(data)
-        found = run("check_bundle.go", key, tmp_path / told.id, *held)
+        found = run(SOURCE.name, key, tmp_path / told.id, *held, cwd=tmp_path)
         assert found.returncode == 0, found.stderr
     entries = tmp_path / typical("0").id / "entries.jsonl"
     entries.write_text(entries.read_text().replace("accepted", "unknown"))
-    assert run("check_bundle.go", key, entries.parent).returncode == 1
+    assert run(SOURCE.name, key, entries.parent, cwd=tmp_path).returncode == 1
 
 
 async def test_fsck_of_tessera_finds_the_tree_of_the_ledger_whole(log: MemoryLog, pool: Pool, tmp_path: Path) -> None:

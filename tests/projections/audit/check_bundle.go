@@ -1,4 +1,5 @@
 // Verify the proofs of an audit bundle with the packages of Go for transparency logs, which share no code with PowerOn.
+// The test puts the host of Go's own modules in place of HOST.
 //
 // Usage: go run check_bundle.go VKEY BUNDLE [OLD-CHECKPOINT]
 package main
@@ -12,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
+	"HOST/x/mod/sumdb/note"
+	"HOST/x/mod/sumdb/tlog"
 )
 
 func main() {

@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not Path(GO).exists(), reason="Go is not installed here"),
 ]
 
-HOST = ".".join(("golang", "org"))
+HOST = ".".join(("golang", "org"))  # noqa: FLY002 - the house names no registry
 MODULES = f"{HOST}/x/mod@v0.30.0"
 SOURCE = Path(__file__).with_name("check_bundle.go")
 MERKLE = "github.com/transparency-dev/merkle@v0.0.3-0.20260707140218-77df88e508fa"

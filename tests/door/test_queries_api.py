@@ -1,5 +1,6 @@
 """Every query answers what the command line prints as `--json`, about the same workflow."""
 
+import asyncio
 import base64
 import hashlib
 import shutil
@@ -27,11 +28,14 @@ from poweron_events.fold.state_json import as_json
 from poweron_events.log import Message
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import DocumentErased, RequestIdentity
+from poweron_projections.audit.note_signatures import verified
+from poweron_projections.audit.notes import SignedNote
 from poweron_projections.operations import halted_workflows
 from poweron_projections.verify import catch_up
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.workflow_snapshot import recorded_history
 from poweron_services.settings.config import Settings
+from poweron_services.settings.ledger_keys import ledger_keys
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -93,6 +97,15 @@ async def written(connections: Connections, told: Told) -> str:
     await connections.log.append(topics.EVENTS.name, told.messages)
     await catch_up(connections.log, connections.pool)
     return told.id
+
+
+async def test_the_newest_checkpoint_is_text_as_the_ledger_signed_it(door: Door, connections: Connections) -> None:
+    async with asyncio.timeout(60):
+        while (answer := await door.http.get("/api/v1/ledger/checkpoint")).status_code == 404:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.05)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    keys = [key.public for key in ledger_keys(connections.settings)]
+    assert [key for key, _ in verified(SignedNote.parse(answer.text), keys)] == keys
 
 
 async def test_a_workflow_with_two_documents_is_what_the_command_line_prints(door: Door, shell: Shell) -> None:

@@ -1,5 +1,6 @@
 """A bundle proves the history of a workflow, and every forgery of it is caught by the claim that is made for it."""
 
+import hashlib
 import random
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from poweron_events.actor import Actor
 from poweron_events.archive_events import ContentErased
 from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
-from poweron_events.event import Model
+from poweron_events.event import Model, WebPage
 from poweron_events.log.memory import MemoryLog
 from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
@@ -300,9 +301,18 @@ async def test_a_node_is_no_entry_and_a_cause_must_be_there(files: Files) -> Non
 
 async def test_contents_are_those_that_the_events_name(log: MemoryLog, pool: Pool) -> None:
     content = ContentStore.at("memory:///")
-    told = Told("with a document")
-    name = await content.put(told.id, b"The museum opens at nine.")
-    write(log, told.tell(requested("with a document", documents=(document(content=name),))))
+    told, data = Told("with a document"), b"The museum opens at nine."
+    name = await content.put(told.id, data)
+    page = WebPage(url="https://example.org/", fetched_at="2026-11-18T00:00:00Z", sha256=_sha256(data), content=name)
+    honest = document(content=name, size=len(data), page=page)
+    write(log, told.tell(requested("with a document", documents=(honest,))))
+    for number, (size, digest) in enumerate(((24, _sha256(data)), (25, _sha256(b"")))):
+        liar = Told(f"liar {number}")
+        own = {"content": await content.put(liar.id, data)}
+        wrong = honest.model_copy(
+            update={**own, "size": size, "page": page.model_copy(update={**own, "sha256": digest})}
+        )
+        write(log, liar.tell(requested(f"liar {number}", documents=(wrong,))))
     await enter_all(log, pool)
     files = await bundle_of(pool, content, told.id, [str(VKEY)])
     assert failed(files) == set()
@@ -310,6 +320,12 @@ async def test_contents_are_those_that_the_events_name(log: MemoryLog, pool: Poo
     assert failed(exchanged) == {"V10"}
     hidden = with_manifest({path: data for path, data in files.items() if not path.startswith("blobs/")})
     assert failed(hidden) == {"V10"}
+    for number in range(2):
+        assert failed(await bundle_of(pool, content, Told(f"liar {number}").id, [str(VKEY)])) == {"V10"}
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.parametrize(("documents", "still_there"), [((), 0), (("r1d1",), 1)])
@@ -317,8 +333,12 @@ async def test_erased_content_is_erased_only_where_an_event_says_so(
     log: MemoryLog, pool: Pool, tmp_path: Path, documents: tuple[str, ...], still_there: int
 ) -> None:
     content, told = ContentStore.at("memory:///"), Told("erased")
-    names = await content.put_all(told.id, [b"The museum opens at nine.", b"It closes at five."])
-    given = [document(content=name, document_id=f"r1d{number}") for number, name in enumerate(names, start=1)]
+    texts = [b"The museum opens at nine.", b"It closes at five."]
+    names = await content.put_all(told.id, texts)
+    given = [
+        document(content=name, document_id=f"r1d{number}", size=len(text))
+        for number, (name, text) in enumerate(zip(names, texts, strict=True), start=1)
+    ]
     told.tell(requested("erased", documents=tuple(given)), cancellation())
     told.tell(RoundCancelled(round=1, message="", totals=Totals()))
     erased = ContentErased(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from poweron_projections.audit.checkpoint import Checkpoint
@@ -334,13 +335,19 @@ class Verification(CheckpointClaims):
         present = [name for name, status in self.blobs.items() if status == "present"]
         if {f"blobs/{name}" for name in present} != {name for name in self.files if name.startswith("blobs/")}:
             return "the contents are not those of the list"
-        key = bytes.fromhex(self.files.get("keys/workflow", b"").decode())
-        for name in present:
-            if hmac.digest(key, self.files[f"blobs/{name}"], "sha256").hex() != name:
-                return f"the content {name} is another one"
+        if wrong := self._wrong_content(present):
+            return f"the content {wrong} is another one than its event says"
         if withheld := sum(status == "withheld" for status in self.blobs.values()):
             return BundleClaim("V10", "not_checked", f"{withheld} contents were withheld")
         return ""
+
+    def _wrong_content(self, names: Sequence[str]) -> str | None:
+        """Return a content that has another name, size or, as a web page, SHA-256 than it must."""
+        key = bytes.fromhex(self.files.get("keys/workflow", b"").decode())
+        contents = {name: self.files[f"blobs/{name}"] for name in names}
+        misnamed = (name for name, data in contents.items() if hmac.digest(key, data, "sha256").hex() != name)
+        described = (name for event in self.events for name in wrongly_described(event["data"], contents))
+        return next(chain(misnamed, described), None)
 
     def _causes(self) -> str | BundleClaim:
         if len(self.events) != len(self.bodies) or not self.events:
@@ -415,6 +422,22 @@ def _documents(value: Any) -> Iterator[dict[str, Any]]:
         value = [part for name, part in value.items() if name not in OPAQUE]
     for part in value if isinstance(value, list) else ():
         yield from _documents(part)
+
+
+def wrongly_described(value: Any, contents: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the contents that have another size or, as web pages, SHA-256 than the data of an event says."""
+    if isinstance(value, dict):
+        name = value.get("content")
+        if isinstance(name, str) and (data := contents.get(name)) is not None:
+            is_other_page = "url" in value and sha256(data).hexdigest() != value["sha256"]
+            if is_other_page or value.get("size", len(data)) != len(data):
+                yield name
+        for key, part in value.items():
+            if key not in OPAQUE:
+                yield from wrongly_described(part, contents)
+    elif isinstance(value, list):
+        for part in value:
+            yield from wrongly_described(part, contents)
 
 
 def file_lines(data: bytes) -> list[bytes]:

@@ -87,7 +87,7 @@ class VerifierKey:
             id_text, key_text = rest
             algorithm, *public = base64.b64decode(key_text, validate=True)
         except ValueError as error:
-            raise InvalidNote("A key is NAME+ID+KEY, as `poweron audit status` prints it.") from error
+            raise InvalidNote("A key is NAME+ID+KEY, as `poweron audit key` prints it, on one line.") from error
         if PUBLIC_SIZE.get(algorithm) != len(public) or not _KEY_NAME.fullmatch(name):
             raise InvalidNote(f"The key of {name!r} is of no kind that can sign a checkpoint.")
         key = cls(name, algorithm, bytes(public))  # type: ignore[arg-type] # its size is known

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from poweron_events.request import MAX_REASON
 from poweron_projections.audit.bundle import NotSigned
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.notes import SignedNote
@@ -64,8 +65,10 @@ def _check_period(period: Period | None) -> None:
     if period.since_ms is not None and until_ms is not None and period.since_ms >= until_ms:
         stop("The period ends before it begins. Exchange --since and --until.", USAGE)
     if until_ms is not None and until_ms > now_ms:
-        ends = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(until_ms / 1000))
-        stop(f"The period has not ended: it lasts until {ends} UTC. Export it then, or choose another --until.", USAGE)
+        stop(
+            f"The period has not ended: it lasts until {_utc(until_ms)}. Export it then, or choose another --until.",
+            USAGE,
+        )
     if period.sample is not None and until_ms is None:
         stop("A sample is drawn from a period that has ended: say with --until when it ends.", USAGE)
 
@@ -76,10 +79,24 @@ async def _export(wish: BundleWish, output: Path) -> dict[str, Any]:
         await bring_rows_on(connections)
         restart = wish.period is not None and not await _is_signed(connections, wish.period)
         order = ExportOrder(
-            settings.acting_through("cli"), local_identity, with_content=wish.with_content, reason=wish.reason
+            settings.acting_through("cli"), local_identity, with_content=wish.with_content, reason=_reason(wish)
         )
         exporting = partial(_write, connections, wish, order, output)
         return await while_recording(connections, exporting, tell, restart=restart)
+
+
+def _reason(wish: BundleWish) -> str:
+    """Return the reason that is recorded; it says how a sample was drawn, so that each draw can be seen."""
+    period = wish.period
+    if period is None or period.sample is None:
+        return wish.reason
+    since = "the beginning" if period.since_ms is None else _utc(period.since_ms)
+    drawn = f"Sample of {period.sample} from {since} to {_utc(period.until_ms or 0)}, drawn with {period.seed!r}."
+    return f"{wish.reason} {drawn}".strip()[:MAX_REASON]
+
+
+def _utc(time_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_ms / 1000))
 
 
 async def _is_signed(connections: Connections, period: Period) -> bool:

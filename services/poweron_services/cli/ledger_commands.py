@@ -14,6 +14,7 @@ from poweron_projections.audit.note_signatures import is_signed_by
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.verify_command import (
+    asked_period,
     claim_line,
     report_of,
     result_of,
@@ -151,6 +152,14 @@ def audit_verify(
         str | None, typer.Option(metavar="AGE", help="How old the checkpoint may be, such as 1h or 7d.")
     ] = None,
     allow_withheld: Annotated[bool, typer.Option(help="Accept a bundle without contents.")] = False,
+    ignore_timeline: Annotated[bool, typer.Option(help="Accept a timeline that another release wrote.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The beginning of the period that you asked for (UTC).")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The end of that period, not included (UTC).")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(metavar="N", help="The size of the sample that you asked for.")] = None,
     seed: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The text with which you had the sample drawn.")
     ] = None,
@@ -163,9 +172,15 @@ def audit_verify(
     """
     kept = [str(path) for path in checkpoint or []]
     try:
-        trust = trust_of(key, kept, max_age, allow_withheld=allow_withheld, seed=seed)
+        trust = trust_of(key, kept, max_age)
         trust = with_witnesses(trust, witness or [], None if policy is None else str(policy))
-        trust = replace(trust, is_made_with=is_signed_by)
+        trust = replace(
+            trust,
+            is_made_with=is_signed_by,
+            allow_withheld=allow_withheld,
+            ignore_timeline=ignore_timeline,
+            period=asked_period(since, until, sample, seed),
+        )
     except ValueError as error:
         stop(str(error), USAGE)
     if bundle is None:

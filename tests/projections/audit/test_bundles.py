@@ -262,7 +262,14 @@ async def test_the_timeline_is_what_the_events_say(files: Files) -> None:
     assert "Content-Security-Policy" in files["timeline.html"].decode()
     for name in ("timeline.md", "timeline.html"):
         forged = with_manifest({**files, name: files[name].replace(b"grand total", b"small total")})
-        assert failed(forged) == {"V12"}
+        assert failed(forged) == {"V17"}
+    older = {name: data.replace(b"timeline 1", b"timeline 0") for name, data in files.items()}
+    older |= {"timeline.html": files["timeline.html"].replace(b'content="1"', b'content="0"')}
+    verification = Verification(with_manifest(older), Trust(VKEY, allow_withheld=True))
+    verification.run()
+    assert (verification.claims[-1].status, verification.is_ok) == ("not_checked", False)
+    verification.trust.ignore_timeline = True
+    assert verification.is_ok
 
 
 async def test_an_old_bundle_is_not_shown_as_a_new_one(files: Files) -> None:

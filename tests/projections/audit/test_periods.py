@@ -21,7 +21,7 @@ from poweron_projections.audit.bundle import NotSigned, bundle_of
 from poweron_projections.audit.ledger_clock import LedgerClock
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.period_proof import Period, entered_period, period_files
-from poweron_projections.audit.verifier.bundle_claims import Trust
+from poweron_projections.audit.verifier.bundle_claims import AskedPeriod, Trust
 from poweron_projections.audit.verifier.period_claims import CollectionVerification
 from poweron_projections.audit.verifier.period_rules import sample_of
 from poweron_projections.audit.verify_script import MODULES
@@ -31,6 +31,7 @@ VKEY = KEYS[0].public
 HOUR = 3_600_000
 SEED = "dice: 4 2 6"
 PERIOD = Period(since_ms=NOW_MS - 3 * HOUR, until_ms=NOW_MS - HOUR, sample=3, seed=SEED)
+ASKED = AskedPeriod(*PERIOD)
 OF_THE_PERIOD = sorted([*(typical(str(number)).id for number in range(7)), Told("open").id])
 
 
@@ -65,7 +66,7 @@ async def collected(pool: Pool, period: Period) -> Files:
 
 def failed(files: Mapping[str, bytes], **trust: Any) -> set[str]:
     """The claims that do not hold, of the period or of any workflow."""
-    verification = CollectionVerification(files, Trust(VKEY, **{"allow_withheld": True, "seed": SEED, **trust}))
+    verification = CollectionVerification(files, Trust(VKEY, **{"allow_withheld": True, "period": ASKED, **trust}))
     verification.run()
     claims = [*verification.claims, *(claim for each in verification.workflows.values() for claim in each.claims)]
     found = {claim.id for claim in claims if claim.status == "fail"}
@@ -82,8 +83,16 @@ async def test_a_bundle_of_a_period_lists_its_workflows_and_has_those_of_the_sam
     assert len(sampled) == 3
     assert {name.split("/")[1] for name in files if name.startswith("workflows/")} == {*sampled}
     assert failed(files) == set()
-    assert failed(files, seed=None) == set()
-    assert failed(files, seed="another") == {"V16"}
+    assert failed(files, period=None) == set()
+    for change, claim in (
+        ({"seed": "another"}, "V16"),
+        ({"sample": 4}, "V16"),
+        ({"since_ms": NOW_MS - 4 * HOUR}, "V15"),
+        ({"until_ms": NOW_MS}, "V15"),
+    ):
+        assert failed(files, period=ASKED._replace(**change)) == {claim}
+    without = {name: data for name, data in files.items() if not name.startswith("period/")}
+    assert failed(with_manifest(without)) == {"V15"}
     assert failed(await collected(pool, PERIOD._replace(seed="one that spares a workflow"))) == {"V16"}
     for since_ms, until_ms in ((None, NOW_MS + 1), (NOW_MS + 1, None)):
         with pytest.raises(NotSigned):
@@ -95,7 +104,7 @@ async def test_periods_that_follow_each_other_leave_no_workflow_out(ledger: None
     found = Counter[str]()
     for since_ms, until_ms in pairwise(cuts):
         files = await collected(pool, Period(since_ms, until_ms))
-        assert failed(files) == set()
+        assert failed(files, period=None) == set()
         found.update(orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines())
     assert {*found} == {typical("before").id, *OF_THE_PERIOD, typical("after").id}
 
@@ -216,7 +225,7 @@ async def test_a_period_does_not_end_before_the_ledger_has_entered_all_of_it(log
     files = await collected(pool, Period(since_ms=1, until_ms=NOW_MS - 2 * HOUR))
     listed = {orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines()}
     assert listed == {typical("entered").id, typical("waits").id}
-    assert failed(files) == set()
+    assert failed(files, period=None) == set()
 
 
 def test_a_ledger_is_complete_as_of_when_it_had_passed_the_ends_of_the_log() -> None:

@@ -88,6 +88,6 @@ def _of_zip(path: Path) -> Mapping[str, bytes]:
 
 def _check(name: str, size: int, count: int) -> None:
     if not _PATH.fullmatch(name):
-        raise UnreadableBundle(f"{name!r} is no name of a file of a bundle")
+        raise UnreadableBundle(f"PowerOn writes no file {name!r} into a bundle; delete it if an archive tool added it")
     if size > MAX_BYTES or count >= MAX_FILES:
         raise UnreadableBundle(f"it has more than {MAX_BYTES:,} bytes or {MAX_FILES:,} files")

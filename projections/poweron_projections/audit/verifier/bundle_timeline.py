@@ -21,7 +21,10 @@ _STYLE: Final = (
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.7rem;overflow-wrap:anywhere}dt{font-weight:600}"
     "dd{margin:0 0 .3rem 1rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin-top:2rem}"
 )
-_SHOWN: Final = 4_000  # characters of a text; the file named beside it has the rest
+FORMAT: Final = 1
+"""Grows with every change of what a timeline looks like: a script can make those of its own format again."""
+_MARK: Final = re.compile(rb'<!-- timeline ([0-9]+) -->|<meta name="timeline" content="([0-9]+)">')
+_SHOWN: Final = 20_000  # characters of a text; the file named beside it has the rest
 _NANO: Final = 1_000_000_000
 _NOT_PLAIN: Final = re.compile(r"[^\n -~]")
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Zl", "Zp"))
@@ -98,11 +101,13 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Task", str(task.get("objective", ""))
     for document in _list(data, "documents"):
         if isinstance(document, dict):
-            yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes)"
+            place = f", blobs/{document['content']}" if _is_text(document.get("content")) else ""
+            yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes{place})"
     for call in _calls(data):
         cost = call.get("costNanoUsd", 0) / _NANO
         tokens = f"{call.get('inputTokens', 0)} tokens in, {call.get('outputTokens', 0)} out"
-        yield "Model", f"{call.get('model', '')}: {tokens}, {cost:.6f} US dollars"
+        name = f"{call.get('provider', '')}:{call.get('model', '')}"
+        yield "Model", f"{name}, with the template {call.get('template', '')}: {tokens}, {cost:.6f} US dollars"
 
 
 def _told(data: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
@@ -133,6 +138,12 @@ def timeline_files(
     }
 
 
+def is_of_another_format(timeline: bytes) -> bool:
+    """Return whether another release wrote this timeline, by the mark in it."""
+    found = _MARK.search(timeline)
+    return found is None or int(found[1] or found[2]) != FORMAT
+
+
 def timeline_markdown(workflow_id: str, items: Iterable[TimelineItem]) -> str:
     """Return the timeline as Markdown."""
     lines = [f"*{PROOF}*", "", f"# {TITLE} {workflow_id}", ""]
@@ -143,13 +154,13 @@ def timeline_markdown(workflow_id: str, items: Iterable[TimelineItem]) -> str:
             fence = "`" * max(3, _longest_run(text) + 1)
             lines += ["", f"{_joined(name)}:", "", fence, text, fence]
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"<!-- timeline {FORMAT} -->", ""])
 
 
 def timeline_html(workflow_id: str, items: Iterable[TimelineItem]) -> str:
     """Return the timeline as a page without scripts."""
     parts = [
-        '<!doctype html><html lang="en"><meta charset="utf-8">',
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="timeline" content="{FORMAT}">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>{TITLE} {html.escape(workflow_id)}</title>",
         f"<style>{_STYLE}</style>",

@@ -57,8 +57,10 @@ class CollectionVerification(CheckpointClaims):
             self.check("V6", self.unsigned)
             self.check("V7", self.unwitnessed)
             self.check("V9", self.inconsistent)
-            self.check("V15", self._incomplete)
+            self.check("V15", lambda: self._another_period() or self._incomplete() or self._others_here())
             self.check("V16", self._drawn_otherwise)
+        elif self.trust.period is not None:
+            self.claims.append(BundleClaim("V15", "fail", "the bundle is about no period"))
 
     @cached_property
     def note(self) -> SignedNote:
@@ -97,14 +99,23 @@ class CollectionVerification(CheckpointClaims):
             return ids
         return sample_of(ids, root=self._root, seed=self.period["seed"], size=self.period["sample"])
 
+    def _another_period(self) -> str:
+        asked = self.trust.period
+        if asked is None or (asked.since_ms, asked.until_ms) == (self.period["since"], self.period["until"]):
+            return ""
+        return "the bundle is about another period than the one that you named"
+
     def _incomplete(self) -> str:
+        """Return why the entries are not all those of the period."""
         period, checkpoint = self.period, Checkpoint.parse(self.note.text)
         begin, end = period["begin"], period["begin"] + len(self._lines)
         path = [bytes.fromhex(each) for each in period["consistency"]]
         if not is_consistent(end, self._root, checkpoint.size, checkpoint.root, path):
             return "the entries are not those of the ledger that was signed"
-        if wrong := wrong_bounds(self._entries, since_ms=period["since"], until_ms=period["until"], begin=begin):
-            return wrong
+        return wrong_bounds(self._entries, since_ms=period["since"], until_ms=period["until"], begin=begin)
+
+    def _others_here(self) -> str:
+        """Return which workflows are not those that the entries list, or not as they are there."""
         told = [parsed(line) for line in file_lines(self.files["period/workflows.jsonl"])]
         if told != list(list_lines(self.listed, self.sampled)):
             return "the list is not that of the entries"
@@ -117,13 +128,13 @@ class CollectionVerification(CheckpointClaims):
         return ""
 
     def _drawn_otherwise(self) -> str | BundleClaim:
-        period = self.period
+        asked, period = self.trust.period, self.period
+        if asked is not None and asked.seed is not None:
+            drawn = (period["sample"], period["seed"])
+            return "" if drawn == (asked.sample, asked.seed) else "it is another sample, or was drawn with another text"
         if period["sample"] is None:
             return BundleClaim("V16", "not_checked", "it is no sample: all workflows of the period are here")
-        if self.trust.seed is None:
-            said = f"give your seed with --seed; the bundle says {period['seed']!r}"
-            return BundleClaim("V16", "not_checked", said)
-        return "" if period["seed"] == self.trust.seed else f"it was drawn with the seed {period['seed']!r}"
+        return BundleClaim("V16", "not_checked", "say what you asked for: --since, --until, --sample and --seed")
 
     def blobs_by_state(self) -> Counter[str]:
         """Return how many contents of all workflows are present, withheld, erased and missing."""

@@ -9,12 +9,15 @@ import json
 import re
 import sys
 import time
+from calendar import timegm
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.notes import (
     ED25519,
     ED25519_COSIGNATURE,
@@ -25,7 +28,14 @@ from poweron_projections.audit.notes import (
 )
 from poweron_projections.audit.tlog_policy import TlogPolicy
 from poweron_projections.audit.verifier.answer_rules import milliseconds_of
-from poweron_projections.audit.verifier.bundle_claims import STATES, BundleClaim, CheckpointClaims, Trust, Verification
+from poweron_projections.audit.verifier.bundle_claims import (
+    STATES,
+    AskedPeriod,
+    BundleClaim,
+    CheckpointClaims,
+    Trust,
+    Verification,
+)
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.period_claims import PERIOD, WORKFLOWS, CollectionVerification
@@ -40,10 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Verify the bundle that the arguments name, write the result, and return the exit code."""
     given = _parser().parse_args(arguments)
     try:
-        trust = trust_of(
-            given.key, given.checkpoint, given.max_age, allow_withheld=given.allow_withheld, seed=given.seed
+        period = asked_period(given.since, given.until, given.sample, given.seed)
+        trust = trust_of(given.key, given.checkpoint, given.max_age)
+        trust = replace(
+            with_witnesses(trust, given.witness, given.policy),
+            allow_withheld=given.allow_withheld,
+            ignore_timeline=given.ignore_timeline,
+            period=period,
         )
-        trust = with_witnesses(trust, given.witness, given.policy)
+        _check_path(Path(given.bundle))
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
@@ -53,21 +68,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return OK if verification.is_ok else FAILED
 
 
-def trust_of(
-    keys: Sequence[str],
-    checkpoints: Sequence[str],
-    max_age: str | None,
-    *,
-    allow_withheld: bool,
-    seed: str | None = None,
-) -> Trust:
+def trust_of(keys: Sequence[str], checkpoints: Sequence[str], max_age: str | None) -> Trust:
     """Read what the auditor gives; raise ValueError with a sentence if it cannot be used."""
     of_ledger = [_key("--key", vkey, (ED25519, ML_DSA_44_COSIGNATURE)) for vkey in keys]
     first, *further = sorted(of_ledger, key=lambda key: key.algorithm)
     if first.algorithm != ED25519:
         raise ValueError("--key: give the Ed25519 key of the ledger, which `poweron audit key` prints first.")
     checked = [_note(path) for path in checkpoints]
-    return Trust(first, checked, _age(max_age), allow_withheld, seed, further_keys=further)
+    return Trust(first, checked, _age(max_age), further_keys=further)
+
+
+def asked_period(since: str | None, until: str | None, sample: int | None, seed: str | None) -> AskedPeriod | None:
+    """Read what the auditor asked for; raise ValueError with a sentence if it cannot be used."""
+    if (sample, seed) != (None, None) and None in (until, sample, seed):
+        raise ValueError("Say all that you asked for: --until, --sample and --seed, and --since if there was one.")
+    if (since, until) == (None, None):
+        return None
+    return AskedPeriod(_time("--since", since), _time("--until", until), sample, seed)
+
+
+def _time(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
+        with suppress(ValueError):
+            return timegm(time.strptime(text, form)) * 1_000
+    raise ValueError(f"{option} {text}: give a date such as 2026-07-01, or a time such as 2026-07-01T00:00:00Z (UTC).")
+
+
+def _check_path(path: Path) -> None:
+    if not path.exists():
+        raise ValueError(f"There is no bundle {path}. Check the path.")
 
 
 def with_witnesses(trust: Trust, vkeys: Sequence[str], policy: str | None) -> Trust:
@@ -90,7 +121,7 @@ def verified_bundle(path: Path, trust: Trust) -> Verification | CollectionVerifi
         files = read_bundle(path)
     except UnreadableBundle as error:
         return Verification({}, trust, claims=[BundleClaim("V1", "fail", str(error))])
-    is_collection = PERIOD in files or any(name.startswith(WORKFLOWS) for name in files)
+    is_collection = trust.period is not None or PERIOD in files or any(name.startswith(WORKFLOWS) for name in files)
     verification = CollectionVerification(files, trust) if is_collection else Verification(files, trust)
     verification.run()
     return verification
@@ -107,7 +138,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
     add("--max-age", metavar="AGE", help="how old the checkpoint may be, such as 1h or 7d")
     add("--allow-withheld", action="store_true", help="accept a bundle without contents")
-    add("--seed", metavar="TEXT", help="the text with which you had the sample drawn")
+    add("--ignore-timeline", action="store_true", help="accept a timeline that another release wrote")
+    add("--since", metavar="TIME", help="the beginning of the period that you asked for (UTC)")
+    add("--until", metavar="TIME", help="the end of that period, not included (UTC)")
+    add("--sample", metavar="N", type=int, help="the size of the sample that you asked for")
+    add("--seed", metavar="TEXT", help="the text with which you had it drawn")
     add("--json", action="store_true", help="print the result as JSON")
     return parser
 
@@ -124,9 +159,14 @@ def _key(option: str, text: str, kinds: Collection[int]) -> VerifierKey:
 
 def _note(path: str) -> SignedNote:
     try:
-        return SignedNote.parse(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"--checkpoint {path}: {error}") from error
+        note = SignedNote.parse(Path(path).read_text(encoding="utf-8"))
+        Checkpoint.parse(note.text)
+    except OSError as error:
+        raise ValueError(f"--checkpoint {path}: it cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        said = "it is no checkpoint. Give `period/checkpoint` of a bundle, or what follows the empty line of"
+        raise ValueError(f"--checkpoint {path}: {said} `head.tlog-proof`.") from error
+    return note
 
 
 def _age(text: str | None) -> int | None:
@@ -182,7 +222,6 @@ def _period(verification: CollectionVerification) -> dict[str, Any] | None:
             "until": _utc_of(period["until"]),
             "workflows": len(verification.listed),
             "sample": period["sample"],
-            "seed": period["seed"],
         }
     except (KeyError, ValueError, TypeError, IndexError, AttributeError):
         return None
@@ -197,7 +236,8 @@ def report_of(verification: Verification | CollectionVerification, bundle: str) 
     else:
         blobs, events = Counter(verification.blobs.values()), len(verification.events)
     contents = ", ".join(f"{blobs[state]} {state}" for state in STATES if blobs[state]) or "none"
-    what = f"{events} events as of {result_of(verification)['asOf']}; contents: {contents}."
+    as_of = result_of(verification)["asOf"]
+    what = f"{events} events{f', complete until {as_of}' if as_of else ''}; contents: {contents}."
     verdict = "is what the ledger holds" if verification.is_ok else "is NOT verified"
     return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
 
@@ -208,7 +248,7 @@ def _lines_of_workflows(verification: CollectionVerification) -> list[str]:
     for workflow_id, each in verification.workflows.items():
         lines.append(f"{'ok  ' if each.is_ok else 'FAIL'}  {workflow_id}  {len(each.events)} events")
         if not each.is_ok:
-            lines += [f"      {claim_line(claim)}" for claim in each.claims if claim.status != "ok"]
+            lines += [f"      {claim_line(claim)}" for claim in each.claims if not each.holds(claim)]
     period = _period(verification)
     if period is not None:
         ends = f"from {period['since'] or 'the beginning'} to {period['until'] or 'the last checkpoint'}"
@@ -219,7 +259,7 @@ def _lines_of_workflows(verification: CollectionVerification) -> list[str]:
 
 def claim_line(claim: Any) -> str:
     """Return the line of a claim: its id, its status, its name and what was found."""
-    detail = f": {claim.detail}" if claim.detail else ""
+    detail = f"{'. Not so' if claim.status == 'fail' else ''}: {claim.detail.removesuffix('.')}" if claim.detail else ""
     return f"{claim.id:>3}  {_WORDS[claim.status]:<11}  {claim.name}{detail}."
 
 

@@ -39,7 +39,7 @@ ANSWERS = (
     r"13 decisions: 13 same, 0 different, 0 inconclusive",
     r"invoice\.txt.*found +“120\.50 EUR”",
     r"by \(cli, not verified\) carla: The board wants it\..*ai\.process: allowed.*can be executed by",
-    r"carla.*The board wants",
+    r"(?=.*carla)(?=.*The board wants)",
     r"Nothing waits for an approval",
     r"There are no dead letters",
     r"The retention of no workflow is over",
@@ -53,7 +53,7 @@ def model() -> BuiltinModel:
 
 
 async def test_each_question_of_an_auditor_is_answered_by_its_command(shell: Shell, service: Connections) -> None:
-    shell.environment |= {"POWERON_ACTOR": "ada", "COLUMNS": "200"}
+    shell.environment["POWERON_ACTOR"] = "ada"
     (shell.folder / "invoice.txt").write_text("Invoice 7\nTotal: 120.50 EUR\n")
     (shell.folder / "policy.toml").write_text(POLICY)
     (shell.folder / "verify.py").write_text(verify_script())

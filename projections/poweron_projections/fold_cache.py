@@ -12,7 +12,7 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Record
 
-REMEMBERED: Final = 1_000  # records
+REMEMBERED: Final = 4_000  # records, some 30 MB; those of several seconds
 
 T = TypeVar("T")
 Judgement = tuple[Workflow, Workflow, Verdict]

@@ -36,7 +36,7 @@ from poweron_projections.projection import Read, read
 KEY: Final = b"ledger"
 """The key of all entries: they keep the order in which they were appended."""
 TURN: Final = 200  # records entered before other tasks get their turn
-WAIT: Final = 0.02  # seconds between two looks whether the rows have caught up
+WAIT: Final = 0.05  # seconds between two looks whether the rows have caught up
 
 
 class LedgerAlarm(Refused):

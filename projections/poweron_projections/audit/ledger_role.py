@@ -17,7 +17,7 @@ from poweron_events.errors import Conflict, PowerOnError, Refused
 from poweron_events.log import EventLog, Follower
 from poweron_events.retry import Backoff
 from poweron_events.task_cancellation import cancel_task
-from poweron_projections.audit.ledger import Ledger, LedgerAlarm, signed_checkpoint
+from poweron_projections.audit.ledger import TURN, Ledger, LedgerAlarm, signed_checkpoint
 from poweron_projections.audit.ledger_check import check_ledger
 from poweron_projections.audit.ledger_entry import epoch_entry, key_entry
 from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
@@ -31,6 +31,7 @@ GROUP: Final = "poweron.ledger"
 POLL: Final = 0.2  # seconds
 SIGN_AFTER: Final = 10.0  # seconds
 SIGN_ENTRIES: Final = 1_000
+GATHER: Final = 0.1  # seconds for which records gather before they are entered: many at once cost far less
 LOOK: Final = 0.5  # seconds between two looks whether it is time to sign
 STABLE: Final = 10.0  # seconds without an error after which pauses are short again
 IDLE_SIGN: Final = 3_600.0  # seconds after which it signs again although nothing was entered
@@ -178,6 +179,8 @@ class _Writer:
                         self._is_whole = True
                         if ledger.is_export_entered or ledger.tree.size - ledger.signed >= SIGN_ENTRIES:
                             await self._sign()
+                    if len(records) < TURN:  # more are ready after a standstill
+                        await asyncio.sleep(GATHER)
         except asyncio.CancelledError:
             if self._is_whole and ledger.has_new_entries:
                 with suppress(PowerOnError):

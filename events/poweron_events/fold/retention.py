@@ -27,7 +27,12 @@ class Retention:
 
     def is_over(self, now_ms: int) -> bool:
         """Return whether the time is over until which the content is kept."""
-        return self.until is None or now_ms >= parse_time_ms(self.until)
+        if self.until is None:
+            return True
+        try:
+            return now_ms >= parse_time_ms(self.until)
+        except (ValueError, OverflowError):  # intake accepts no such time, but one may be forged
+            return False
 
     def is_expired(self, now_ms: int) -> bool:
         """Return whether the content was kept until a time that is over, and can be erased now."""

@@ -108,7 +108,7 @@ class Witness:
     def cosign(self, request: WitnessRequest) -> list[NoteSignature]:
         """Cosign a checkpoint, which is on the disk before anyone sees a cosignature.
 
-        One that contradicts what was cosigned before is kept, as evidence.
+        One of the same size with another root is kept: both together prove that the ledger has signed two histories.
 
         Raises:
             NotCosigned: it is not signed by a known ledger, or does not continue what was cosigned before.
@@ -119,12 +119,18 @@ class Witness:
             try:
                 self._check_continued(request, new)
             except NotCosigned as error:
-                if error.status == INCONSISTENT:
+                if error.status == INCONSISTENT and self.known_fork(new):
                     self.state.save(new.origin, SignedNote(request.note.text, signatures), is_refused=True)
                 raise
             cosigned = [key.sign(request.note.text, int(self.now_s())) for key in self.keys]
             self.state.save(new.origin, SignedNote(request.note.text, [*signatures, *cosigned]))
         return cosigned
+
+    def known_fork(self, new: Checkpoint) -> bool:
+        """Return whether another checkpoint of this size was cosigned; only while the state is locked."""
+        note = self.state.cosigned(new.origin)
+        old = None if note is None else Checkpoint.parse(note.text)
+        return old is not None and old.size == new.size and old.root != new.root
 
     def known_size(self, origin: str) -> int:
         """Return the size of the checkpoint that was cosigned last, 0 if there is none."""
@@ -156,8 +162,6 @@ class Witness:
 
 
 def _is_continued(old: Checkpoint, new: Checkpoint, proof: Sequence[bytes]) -> bool:
-    if new.size == 0 and new.root != EMPTY_ROOT:
-        return False
-    if old.size == 0 and new.size:
-        return not proof
+    if old.size == 0:
+        return not proof and (new.size > 0 or new.root == EMPTY_ROOT)
     return is_consistent(old.size, old.root, new.size, new.root, proof)

@@ -60,7 +60,7 @@ async def check_ledger(
                     f"The ledger has {end} entries that do not continue the checkpoint of {checkpoint.size}: entries "
                     "were removed or changed. Nothing is signed until its topic is restored."
                 )
-    return found[0] if found else None
+    return max(found, key=lambda last: last.checkpoint.size, default=None)
 
 
 def checked_note(note: str, keys: Sequence[VerifierKey]) -> LastCheckpoint:

@@ -268,7 +268,8 @@ class LedgerVerification:
         root, time_ms = self._roots.get(checkpoint.size, (None, None))
         if root != checkpoint.root or checkpoint.origin != self._signers.trusted.name:
             self.fail("V5", f"checkpoint {offset} is not that of the first {checkpoint.size} entries and their heads")
-        self.signed, self.signed_ms, self.note = checkpoint, time_ms, signed
+        if self.signed is None or checkpoint.size >= self.signed.size:  # tasks of a ledger may publish out of order
+            self.signed, self.signed_ms, self.note = checkpoint, time_ms, signed
 
     # --- the result -----------------------------------------------------------------------------------
 

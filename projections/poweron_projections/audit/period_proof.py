@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
 from zstandard import frame_content_size
 
 from poweron_events.codec import dumps
@@ -11,10 +10,13 @@ from poweron_events.errors import Refused
 from poweron_events.topics import EVENTS
 from poweron_projections.audit.bundle import NotSigned, announced, continued, differs, file_of
 from poweron_projections.audit.ledger_entry import MAX_TYPE, entry_line
+from poweron_projections.audit.ledger_rows import FOREIGN
 from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_edge
 from poweron_projections.audit.merkle_tree import leaf_hash
 from poweron_projections.audit.verifier.period_rules import (
     PeriodWorkflow,
+    entered,
+    foreign_line,
     grown_tree,
     list_lines,
     listed_workflows,
@@ -98,10 +100,10 @@ async def entered_period(connection: Connection, period: Period) -> EnteredPerio
         raise Refused(f"The period has {end - begin:,} entries; at most {MAX_ENTRIES:,} fit. Choose a shorter one.")
     entries = [_entry(row) for row in await connection.fetch(_ENTRIES, begin, end)]
     edge = await stored_edge(connection, begin)
-    workflows = listed_workflows((line, orjson.loads(line)) for line in entries)
+    workflows = listed_workflows(map(entered, entries))
     chosen = [each.workflow_id for each in workflows]
     if period.sample is not None:
-        root = grown_tree(begin, edge, entries).root
+        root = grown_tree(begin, edge, (entered(line).line for line in entries)).root
         chosen = sample_of(chosen, root=root, seed=period.seed, size=period.sample)
     return EnteredPeriod(period, begin, entries, edge, workflows, chosen)
 
@@ -154,7 +156,9 @@ def _entry(row: Found) -> bytes:
     """Return the bytes of an entry; those of an event follow from its record and the entry before."""
     if row["kind"] != "event":
         entry: bytes = row["entry"]
-        return entry
+        return foreign_line(entry) if row["kind"] == FOREIGN else entry
+    if row["sha256"] is None:
+        raise NotSigned(f"The rows do not hold record {row['seq']} of a workflow of the period yet.")
     line: bytes = entry_line(
         kind="event",
         body=row["sha256"].hex(),

@@ -334,3 +334,5 @@ CREATE TABLE ledger_checkpoints (
     time_ms    bigint NOT NULL,
     note       text   NOT NULL
 );
+
+CREATE INDEX ledger_checkpoints_size ON ledger_checkpoints (size DESC, log_offset DESC) WHERE size IS NOT NULL;

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from poweron_projections.audit.verifier.bundle_files import MANIFEST, MAX_BYTES
+from poweron_projections.audit.verifier.bundle_files import MANIFEST, MAX_BYTES, MAX_FILES
 from poweron_services.cli import files
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import stop
@@ -27,9 +27,9 @@ class BundleWriter:
     def write(self, name: str, data: bytes) -> None:
         """Write one file; end the command if they become more than a verifier reads."""
         self._size += len(data)
-        if self._size > MAX_BYTES:
+        if self._size > MAX_BYTES or len(self._digests) >= MAX_FILES - 1:
             stop(
-                f"The bundle would have more than {MAX_BYTES:,} bytes, which no verifier reads. "
+                f"The bundle would have more than {MAX_BYTES:,} bytes or {MAX_FILES:,} files, which no verifier reads. "
                 "Export fewer workflows, a shorter period, or --without-content.",
                 FAILED,
             )

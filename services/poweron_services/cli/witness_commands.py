@@ -130,6 +130,8 @@ def _request(path: Path, signing: Witness) -> WitnessRequest:
         note = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).checkpoint)
         new = Checkpoint.parse(note.text)
         old = signing.known_size(new.origin)
+        if new.size < old:
+            stop(f"{path} has {new.size} entries, fewer than the {old} that were cosigned last: get a newer bundle.")
         if not 0 < old < new.size:
             return WitnessRequest(old, [], note)
         proof = files.get(f"consistency/{old}")

@@ -295,7 +295,8 @@ async def send_and_wait(
         Unavailable: a server cannot be reached.
     """
     asked = _ASKED[type(request)]
-    is_opened = snapshot.stub.is_open or getattr(request, "round", 0) <= snapshot.last_round
+    round_ = snapshot.last_round + 1 if isinstance(request, ArchiveRequest) else request.round
+    is_opened = snapshot.stub.is_open or round_ <= snapshot.last_round
     start, before = snapshot.position, snapshot.after_last_round
     if is_opened:
         start, before = snapshot.stub.openings[-1], snapshot.before_last_round

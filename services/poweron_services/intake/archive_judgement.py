@@ -14,6 +14,7 @@ from poweron_events.archive_events import (
     WorkflowRetained,
 )
 from poweron_events.content_references import content_references, document_references
+from poweron_events.envelope import parse_time_ms
 from poweron_events.event import Commitment, DocumentRef, Event
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.retention import Retention
@@ -105,5 +106,10 @@ def _check_retention(request: RequestRetention, retention: Retention) -> None:
     if sum(change is not None for change in (request.until, request.hold, request.released)) != 1:
         given = "give exactly one of until, hold and released"
         raise Refusal("invalid_request", f"The request cannot be used: {given}.")
+    if request.until is not None:
+        try:
+            parse_time_ms(request.until)
+        except (ValueError, OverflowError) as error:
+            raise Refusal("invalid_request", f"The request cannot be used: {request.until} is not a time.") from error
     if request.released is not None and request.released not in retention.holds:
         raise Refusal("no_such_hold", f"The workflow is not on the legal hold {request.released!r}.")

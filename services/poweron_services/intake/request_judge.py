@@ -159,10 +159,10 @@ class RequestJudge:
     ) -> RoundRequested:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
-        check_not_erased(workflow, await self.reads.checked(self.queries.retention(workflow)))
         last = len(stub.openings)
         await self._check_fork(request)
         policy = await self._admit(request, identity, waiting)
+        check_not_erased(workflow, await self.reads.checked(self.queries.retention(workflow)))
         earlier = await self._earlier(workflow, last)
         return RoundRequested(
             round=last + 1,

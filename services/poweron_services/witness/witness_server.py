@@ -66,6 +66,7 @@ async def serve_witness(witness: Witness, sock: socket.socket) -> None:
     served = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         await asyncio.wait({served})
+        served.result()
     finally:
         server.should_exit = True
         await asyncio.wait({served}, timeout=CLOSED_WITHIN + 1)

@@ -23,7 +23,7 @@ from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.period_proof import Period, entered_period, period_files
 from poweron_projections.audit.verifier.bundle_claims import AskedPeriod, Trust
 from poweron_projections.audit.verifier.period_claims import CollectionVerification
-from poweron_projections.audit.verifier.period_rules import sample_of
+from poweron_projections.audit.verifier.period_rules import foreign_line, sample_of
 from poweron_projections.audit.verify_script import MODULES
 from poweron_projections.connection import Pool, snapshot
 
@@ -235,3 +235,21 @@ def test_a_ledger_is_complete_as_of_when_it_had_passed_the_ends_of_the_log() -> 
     assert clock.as_of_ms({0: 4, 1: 2}, {0: 9, 1: 2}, 30) == 10
     assert clock.as_of_ms({0: 9, 1: 2}, {0: 9, 1: 2}, 40) == 40
     assert clock.as_of_ms({0: 9, 1: 2}, {0: 9, 1: 2}, 15) == 40
+
+
+async def test_what_no_ledger_wrote_is_in_the_period_and_hides_nothing(
+    ledger: None, log: MemoryLog, pool: Pool
+) -> None:
+    for junk in (b"\xff\n{", b'{"kind":"heads","open":0,"root":"","size":1,"time":1,"v":1}'):
+        log.write("poweron.ledger", b"ledger", junk)
+    write(log, typical("later"))
+    await enter_all(log, pool, now_ms=NOW_MS + HOUR)
+    files = await collected(pool, Period(since_ms=NOW_MS - HOUR, until_ms=NOW_MS + HOUR))
+    assert failed(files, period=None) == set()
+    entries = files["period/entries.jsonl"].splitlines()
+    place = next(number for number, line in enumerate(entries) if typical("later").id.encode() in line)
+    entries[place] = foreign_line(entries[place])
+    hidden = _without("period/workflows.jsonl", typical("later").id.encode())(files)
+    assert failed(with_manifest({**files, "period/entries.jsonl": b"\n".join([*entries, b""])}), period=None) == set()
+    forged = {**hidden, "period/entries.jsonl": b"\n".join([*entries, b""])}
+    assert failed(with_manifest(forged), period=None) == {"V15"}

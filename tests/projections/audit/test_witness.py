@@ -55,7 +55,7 @@ def test_another_history_is_not_cosigned(witness: Witness) -> None:
     assert _status(witness, rewritten, without_proof, same_size) == [422, 422, 422]
     assert _status(witness, request(5, 5)._replace(proof=[bytes(32)]), request(5, 8)) == [422, 200]
     (refused,) = witness.state.folder.glob("*.refused")
-    assert SignedNote.parse(refused.read_text()).text == request(5, 5).note.text
+    assert SignedNote.parse(refused.read_text()).text == same_size.note.text
     text = str(Checkpoint(LOG.name, 0, bytes(32)))
     fresh = Witness(KEYS, [LOG.public], WitnessState(witness.state.folder / "fresh"))
     assert _status(fresh, WitnessRequest(0, [], SignedNote(text, [LOG.sign(text)]))) == [422]

@@ -215,8 +215,10 @@ class CheckpointClaims(ABC):
             hashes = [
                 bytes.fromhex(line.decode()) for line in file_lines(self.files.get(f"consistency/{old.size}", b""))
             ]
+            if old.size != new.size and f"consistency/{old.size}" not in self.files:
+                return f"nothing proves that it continues the one of {old.size} entries: ask for a bundle that does"
             if not is_consistent(old.size, old.root, new.size, new.root, hashes):
-                return f"the ledger does not continue the checkpoint of {old.size} entries, or the bundle has no proof"
+                return f"the ledger does not continue the checkpoint of {old.size} entries"
         return ""
 
 
@@ -237,6 +239,11 @@ class Verification(CheckpointClaims):
     def is_ok(self) -> bool:
         """Whether every claim holds that the auditor asked for."""
         return self.are_claims_ok
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The workflow that the bundle is about, None if that cannot be read."""
+        return self.entries[0].get("wf") if self.entries else None
 
     def run(self) -> None:
         """Check every claim; a failed one does not keep the others from being checked."""
@@ -282,6 +289,8 @@ class Verification(CheckpointClaims):
         lines = file_lines(self.files["entries.jsonl"])
         self.leaves = [leaf_hash(line) for line in lines]
         self.entries = [parsed(line) for line in lines]
+        if not all(isinstance(entry, dict) for entry in self.entries):
+            self.entries = []
         if len(self.entries) != len(self.bodies):
             return f"there are {len(self.bodies)} events, but {len(self.entries)} entries"
         for number, (body, entry) in enumerate(zip(self.bodies, self.entries, strict=True)):

@@ -15,7 +15,9 @@ from poweron_projections.audit.verifier.bundle_claims import (
     file_lines,
 )
 from poweron_projections.audit.verifier.period_rules import (
+    PeriodEntry,
     PeriodWorkflow,
+    entered,
     grown_tree,
     list_lines,
     listed_workflows,
@@ -51,7 +53,7 @@ class CollectionVerification(CheckpointClaims):
         self.check("V1", self.wrong_files)
         for workflow_id, each in self.workflows.items():
             each.run()
-            if each.entries and each.entries[0].get("wf") != workflow_id:
+            if each.workflow_id not in (None, workflow_id):
                 self.claims.append(BundleClaim("V1", "fail", f"{WORKFLOWS}{workflow_id} is about another workflow"))
         if PERIOD in self.files:
             self.check("V6", self.unsigned)
@@ -73,23 +75,19 @@ class CollectionVerification(CheckpointClaims):
         return parsed(self.files[PERIOD])
 
     @cached_property
-    def _lines(self) -> Sequence[bytes]:
-        return file_lines(self.files["period/entries.jsonl"])
-
-    @cached_property
-    def _entries(self) -> Sequence[Any]:
-        return [parsed(line) for line in self._lines]
+    def _entries(self) -> Sequence[PeriodEntry]:
+        return [entered(line) for line in file_lines(self.files["period/entries.jsonl"])]
 
     @cached_property
     def listed(self) -> Sequence[PeriodWorkflow]:
         """The workflows of the period, as its entries say."""
-        return listed_workflows(zip(self._lines, self._entries, strict=True))
+        return listed_workflows(self._entries)
 
     @cached_property
     def _root(self) -> bytes:
         """The root of the ledger at the end of the period."""
         edge = [bytes.fromhex(each) for each in self.period["edge"]]
-        return grown_tree(self.period["begin"], edge, self._lines).root
+        return grown_tree(self.period["begin"], edge, (entry.line for entry in self._entries)).root
 
     @cached_property
     def sampled(self) -> Sequence[str]:
@@ -108,11 +106,12 @@ class CollectionVerification(CheckpointClaims):
     def _incomplete(self) -> str:
         """Return why the entries are not all those of the period."""
         period, checkpoint = self.period, Checkpoint.parse(self.note.text)
-        begin, end = period["begin"], period["begin"] + len(self._lines)
+        begin, end = period["begin"], period["begin"] + len(self._entries)
         path = [bytes.fromhex(each) for each in period["consistency"]]
         if not is_consistent(end, self._root, checkpoint.size, checkpoint.root, path):
             return "the entries are not those of the ledger that was signed"
-        return wrong_bounds(self._entries, since_ms=period["since"], until_ms=period["until"], begin=begin)
+        entries = [entry.values for entry in self._entries]
+        return wrong_bounds(entries, since_ms=period["since"], until_ms=period["until"], begin=begin)
 
     def _others_here(self) -> str:
         """Return which workflows are not those that the entries list, or not as they are there."""

@@ -7,14 +7,53 @@ that follow each other leave nothing out, even if the ledger was behind or the c
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from poweron_projections.audit.merkle_tree import GrowingTree, edge, leaf_hash
+from poweron_projections.audit.verifier.strict_json import InvalidJson, encoded, parsed
 
 BESIDE_WORK: Final = frozenset(
-    f"poweron.{name}.v1" for name in ("request.refused", "policy.applied", "instance.started", "instance.ended")
+    f"poweron.{name}.v1"
+    for name in (
+        "request.refused",
+        "policy.applied",
+        "instance.started",
+        "instance.ended",
+        "workflow.exported",
+        "workflow.retained",
+    )
 )
 """The types of events that do not make a workflow one of the period: they are no work, and nothing was done with it."""
+
+
+class PeriodEntry(NamedTuple):
+    """An entry of a period: its bytes in the ledger, and what they say."""
+
+    line: bytes
+    values: Mapping[str, Any]
+
+
+def foreign_line(entry: bytes) -> bytes:
+    """Return the line for an entry that no ledger wrote: its bytes may be anything, so they are in hexadecimal."""
+    return encoded({"foreign": entry.hex()})
+
+
+def entered(line: bytes) -> PeriodEntry:
+    """Read the line of an entry; a foreign one counts as what its bytes say, so that nothing is hidden as foreign.
+
+    Raises:
+        InvalidJson: it is neither.
+    """
+    values = parsed(line)
+    if set(values) != {"foreign"}:
+        return PeriodEntry(line, values)
+    entry = bytes.fromhex(values["foreign"])
+    with suppress(InvalidJson, TypeError):
+        inner = parsed(entry)
+        if isinstance(inner, dict) and inner.get("kind") in ("event", "heads"):
+            return PeriodEntry(entry, inner)
+    return PeriodEntry(entry, {"kind": "foreign"})
 
 
 class PeriodWorkflow(NamedTuple):
@@ -26,8 +65,8 @@ class PeriodWorkflow(NamedTuple):
     leaf: str
 
 
-def listed_workflows(entries: Iterable[tuple[bytes, Mapping[str, Any]]]) -> list[PeriodWorkflow]:
-    """Return the workflows of these entries, each with its line, in the order of their ids."""
+def listed_workflows(entries: Iterable[PeriodEntry]) -> list[PeriodWorkflow]:
+    """Return the workflows of these entries, in the order of their ids."""
     found, counted = dict[str, PeriodWorkflow](), set[str]()
     for line, entry in entries:
         if entry["kind"] != "event":
@@ -100,7 +139,9 @@ def wrong_bounds(
         until_ms: its end; None for the last heads that were signed.
         begin: the number of entries before those of the period.
     """
-    heads = [entry for entry in entries if entry["kind"] == "heads"]
+    heads = [  # those of a second ledger have the size that it knew
+        entry for place, entry in enumerate(entries, begin) if entry["kind"] == "heads" and entry["size"] == place
+    ]
     if not heads or entries[-1] is not heads[-1]:
         return "it does not end with heads"
     if since_ms is None or begin == 0:

@@ -192,7 +192,7 @@ def result_of(verification: Verification | CollectionVerification) -> dict[str, 
     blobs = Counter(verification.blobs.values())
     return {
         "verdict": _verdict(verification),
-        "workflowId": verification.entries[0].get("wf") if verification.entries else None,
+        "workflowId": verification.workflow_id,
         "origin": None if verification.checkpoint is None else verification.checkpoint.origin,
         "asOf": _as_of(verification),
         "events": len(verification.events),
@@ -223,7 +223,7 @@ def _period(verification: CollectionVerification) -> dict[str, Any] | None:
             "workflows": len(verification.listed),
             "sample": period["sample"],
         }
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError):
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, OSError):
         return None
 
 

@@ -182,12 +182,13 @@ async def while_recording(
     """Return the result of `asking` while some process records requests beside the work and keeps the ledger.
 
     This process plays the roles which that takes and no other plays, or all of them to `restart` the ledger.
+    It opens no rounds, on which it would do no work.
     """
     roles = [role for role, place in RECORDING.items() if restart or not await _is_played(connections, *place)]
     if not roles:
         return await asking()
     without_model = connections.settings.with_model("builtin")
-    return await _while_playing(connections, roles, without_model, asking, progress)
+    return await _while_playing(connections, roles, without_model, asking, progress, opens=False)
 
 
 async def _is_played(connections: Connections, topic: str, group: str) -> bool:
@@ -204,13 +205,15 @@ async def _while_playing(
     models: Settings,
     asking: Callable[[], Coroutine[Any, Any, Result]],
     progress: Callable[[str], None],
+    *,
+    opens: bool = True,
 ) -> Result:
     from poweron_services.wiring import open_model, serve  # noqa: PLC0415 - as above
 
     async with open_model(models) as model:
         started = asyncio.Event()
         tell_wait = partial(progress, WAITING_FOR_TOOLS) if connections.settings.mcp else lambda: None
-        service = asyncio.create_task(serve(connections, roles, model, started=started.set))
+        service = asyncio.create_task(serve(connections, roles, model, started=started.set, opens=opens))
         work = asyncio.create_task(_ask_once(started, asking, tell_wait))
         try:
             await asyncio.wait({service, work}, return_when=asyncio.FIRST_COMPLETED)

@@ -201,11 +201,12 @@ async def serve(
     *,
     started: Callable[[], None] = lambda: None,
     meter: telemetry.Meter | None = None,
+    opens: bool = True,
 ) -> None:
     """Play the roles until cancelled, with these actions, which are closed at the end; servers may be unavailable.
 
     `started` is called once the actions are open, which may take as long as a tool server's first start; `meter`
-    counts and measures the work.
+    counts and measures the work. Unless it `opens` rounds, intake answers only requests that need not wait for one.
 
     Raises:
         LogLost: events that the rows were made from are missing; everything held in memory is discarded.
@@ -220,7 +221,7 @@ async def serve(
         started()
         process = _Process(connections, instance, spans, meter)
         async with recorded(connections.log, started_event(instance, roles, connections.settings, work), now_ms):
-            await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
+            await _until_lost(connections.log, _services(process, frozenset(roles), model, work, opens=opens))
 
 
 async def keep_serving(
@@ -310,7 +311,7 @@ class _Process:
 
 
 def _services(
-    process: _Process, roles: frozenset[str], model: ChatModel, work: OpenedActions
+    process: _Process, roles: frozenset[str], model: ChatModel, work: OpenedActions, *, opens: bool
 ) -> list[Coroutine[Any, Any, None]]:
     services: list[Coroutine[Any, Any, None]] = []
     connections = process.connections
@@ -322,7 +323,7 @@ def _services(
     if "ledger" in roles:
         services.append(keep_ledger(connections, process.log))
     if "intake" in roles:
-        services.append(_intake(process, work).run())
+        services.append(_intake(process, work).run(opens=opens))
     if roles & FOLDING:
         sender = ProgressSender(connections.progress)
         services += [_worker(process, roles & FOLDING, model, work, sender).run(), sender.run()]

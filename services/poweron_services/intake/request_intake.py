@@ -105,8 +105,8 @@ class Intake:
         self._erasure = ContentErasure(queries, reads, content)
         self._settlement = Settlement(event_log, queries, reads, instance=instance, now_ms=now_ms, spans=spans)
 
-    async def run(self) -> None:
-        """Answer requests until cancelled."""
+    async def run(self, *, opens: bool = True) -> None:
+        """Answer requests until cancelled; unless it `opens` rounds, only those that need not wait for one."""
         weight = self._reads.weight
         in_turn = RequestQueue(
             self._log, topics.INTAKE_GROUP, _waits_its_turn, self._answer, self._dead_letter, weight=weight
@@ -115,7 +115,8 @@ class Intake:
             self._log, topics.URGENT_INTAKE_GROUP, _is_urgent, self._answer_at_once, self._give_up, weight=weight
         )
         async with asyncio.TaskGroup() as group:
-            group.create_task(in_turn.run())
+            if opens:
+                group.create_task(in_turn.run())
             group.create_task(urgent.run())
 
     async def _answer(self, held: HeldRequest, is_new: bool) -> None:

@@ -243,4 +243,4 @@ async def _waiting_ms(log: EventLog, ends: Mapping[int, int], positions: Mapping
     oldest = now_ms
     async for records in log.read(topics.EVENTS.name, start, first):
         oldest = min(oldest, *(record.time_ms for record in records))
-    return now_ms - oldest
+    return max(0, now_ms - oldest)

@@ -15,6 +15,7 @@ from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.verify_command import (
     asked_period,
+    check_path,
     claim_line,
     report_of,
     result_of,
@@ -119,7 +120,9 @@ def status_lines(status: LedgerStatus) -> Iterator[str]:
         yield "Checkpoint: none yet."
     else:
         yield f"Checkpoint: of {status.checkpoint_size:,} entries, signed {status.checkpoint_age_seconds} s ago."
-    if status.witness_age_seconds is None:
+    if status.quorum_met is None:
+        yield "Witnesses: none are configured (POWERON_LEDGER_POLICY)."
+    elif status.witness_age_seconds is None:
         yield "Witnesses: none has cosigned."
     else:
         yield f"Witnesses: last cosigned {status.witness_age_seconds} s ago."
@@ -127,6 +130,14 @@ def status_lines(status: LedgerStatus) -> Iterator[str]:
     yield f"Rows: {lacking if status.projection_lag else 'complete'}."
     yield f"Rejected records: {status.rejects:,}. Repeated entries: {status.repeated:,}. Erasures: {status.erased:,}."
     yield f"Everything verified on this machine: {status.last_verified or 'never'}."
+
+
+AskedSince = Annotated[
+    str | None, typer.Option(metavar="TIME", help="The beginning of the period that you asked for (UTC).")
+]
+AskedUntil = Annotated[str | None, typer.Option(metavar="TIME", help="The end of that period, not included (UTC).")]
+AskedSample = Annotated[int | None, typer.Option(metavar="N", help="The size of the sample that you asked for.")]
+AskedSeed = Annotated[str | None, typer.Option(metavar="TEXT", help="The text with which you had the sample drawn.")]
 
 
 @audit.command("verify")
@@ -153,16 +164,10 @@ def audit_verify(
     ] = None,
     allow_withheld: Annotated[bool, typer.Option(help="Accept a bundle without contents.")] = False,
     ignore_timeline: Annotated[bool, typer.Option(help="Accept a timeline that another release wrote.")] = False,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The beginning of the period that you asked for (UTC).")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The end of that period, not included (UTC).")
-    ] = None,
-    sample: Annotated[int | None, typer.Option(metavar="N", help="The size of the sample that you asked for.")] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The text with which you had the sample drawn.")
-    ] = None,
+    since: AskedSince = None,
+    until: AskedUntil = None,
+    sample: AskedSample = None,
+    seed: AskedSeed = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify a bundle, as the script in it does; without one, everything in Kafka and Postgres.
@@ -181,6 +186,8 @@ def audit_verify(
             ignore_timeline=ignore_timeline,
             period=asked_period(since, until, sample, seed),
         )
+        if bundle is not None:
+            check_path(bundle)
     except ValueError as error:
         stop(str(error), USAGE)
     if bundle is None:

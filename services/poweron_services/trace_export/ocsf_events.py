@@ -60,11 +60,11 @@ def ocsf_events(history: Sequence[Heard], release: str) -> Iterator[bytes]:
 
 
 def is_ocsf_of(data: bytes, workflow_ids: Sequence[str]) -> bool:
-    """Return whether the bytes are such events of these workflows."""
+    """Return whether the bytes are such events of these workflows alone."""
     try:
-        first = orjson.loads(data.partition(b"\n")[0])
-        correlation = first["metadata"]["correlation_uid"]
-        return first["class_uid"] == API_ACTIVITY and correlation in workflow_ids
+        events = [orjson.loads(line) for line in data.splitlines()]
+        named = {(event["class_uid"], event["metadata"]["correlation_uid"]) for event in events}
+        return bool(named) and named <= {(API_ACTIVITY, id_) for id_ in workflow_ids}
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
 

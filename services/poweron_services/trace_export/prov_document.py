@@ -38,10 +38,11 @@ def prov_document(histories: Sequence[Sequence[Heard]], release: str) -> bytes:
 
 
 def is_prov_of(data: bytes, workflow_ids: Sequence[str]) -> bool:
-    """Return whether the bytes are such a document of one of these workflows."""
+    """Return whether the bytes are such a document of these workflows alone."""
     try:
         activities: Mapping[str, Any] = orjson.loads(data)["activity"]
-        return any(name.startswith(f"poweron:{id_}/") for name in activities for id_ in workflow_ids)
+        named = {name.removeprefix("poweron:").partition("/")[0] for name in activities if name.startswith("poweron:")}
+        return bool(named) and named <= {*workflow_ids}
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return False
 

@@ -64,7 +64,7 @@ def test_the_status_is_readable_and_its_json_has_these_keys(monkeypatch: pytest.
     assert output.splitlines() == [
         "Ledger: 1,234 entries; 2 records not entered yet, the oldest for 1.5 s.",
         "Checkpoint: of 1,200 entries, signed 8 s ago.",
-        "Witnesses: none has cosigned.",
+        "Witnesses: none are configured (POWERON_LEDGER_POLICY).",
         "Rows: complete.",
         "Rejected records: 1. Repeated entries: 0. Erasures: 3.",
         "Everything verified on this machine: never.",

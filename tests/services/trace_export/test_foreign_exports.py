@@ -112,8 +112,8 @@ def test_several_workflows_share_their_people_and_models_in_one_document() -> No
     assert {name.split("/")[0] for name in found["activity"]} == {f"poweron:{ID}", f"poweron:{other.id}"}
     assert [name for name in found["agent"] if name.startswith("poweron:person/")] == ["poweron:person/ada"]
     data = prov_document(histories, RELEASE)
-    assert is_prov_of(data, [other.id])
-    assert not is_prov_of(data, [NOBODY])
+    assert is_prov_of(data, [ID, other.id, NOBODY])
+    assert not is_prov_of(data, [other.id])
     assert not is_prov_of(b"[]", [ID])
     lines = b"\n".join(ocsf_events(histories[0], RELEASE))
     assert is_ocsf_of(lines, [ID])

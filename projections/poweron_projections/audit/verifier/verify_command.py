@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ignore_timeline=given.ignore_timeline,
             period=period,
         )
-        _check_path(Path(given.bundle))
+        check_path(Path(given.bundle))
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
@@ -96,7 +96,8 @@ def _time(option: str, text: str | None) -> int | None:
     raise ValueError(f"{option} {text}: give a date such as 2026-07-01, or a time such as 2026-07-01T00:00:00Z (UTC).")
 
 
-def _check_path(path: Path) -> None:
+def check_path(path: Path) -> None:
+    """Raise ValueError with a sentence if there is no bundle."""
     if not path.exists():
         raise ValueError(f"There is no bundle {path}. Check the path.")
 

@@ -13,6 +13,7 @@ from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Record
 
 REMEMBERED: Final = 4_000  # records, some 30 MB; those of several seconds
+MAX_REMEMBERED: Final = 16_384  # bytes of a record; larger ones are read again, so that many of them take no memory
 
 T = TypeVar("T")
 Judgement = tuple[Workflow, Workflow, Verdict]
@@ -44,7 +45,7 @@ class FoldCache:
             recorded: Recorded | Undecodable = read_record(record)
         except Undecodable as error:
             recorded = Undecodable(str(error))
-        if self._most:
+        if self._most and len(record.value or b"") <= MAX_REMEMBERED:
             _put(self._read, place, (record, recorded), self._most)
         return recorded
 
@@ -55,7 +56,7 @@ class FoldCache:
         if known is not None and known[0] is recorded and (known[1][0] is workflow or known[1][0] == workflow):
             return known[1]
         judgement = (workflow, *evolve(workflow, recorded))
-        if self._most:
+        if place in self._read:
             _put(self._judged, place, (recorded, judgement), self._most)
         return judgement
 

@@ -19,7 +19,7 @@ from simulation.faults import Chance
 from simulation.wire import SimulatedLog
 
 from poweron_events import topics
-from poweron_projections import bootstrap, day_totals, offsets, reader, request_answers, rows
+from poweron_projections import bootstrap, day_totals, offsets, reader, request_answers, rows, workflow_lifetimes
 from poweron_projections.audit import ledger_rows
 from poweron_projections.connection import acquire
 from poweron_projections.instance_rows import INSTANCES
@@ -307,8 +307,8 @@ def _open_round(tables: Kept, workflow_id: str) -> list[Found]:
     ]
 
 
-def _no_rows(_: Kept) -> list[Found]:
-    """What tables of the ledger answer, which no process of the simulation writes."""
+def _no_rows(_: Kept, *__: object) -> list[Found]:
+    """What no process of the simulation writes: rows of the ledger, and retentions."""
     return []
 
 
@@ -479,6 +479,7 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     bootstrap._STUBS_OF_OPEN: _stubs_of_open,
     bootstrap._OPEN_ROUNDS: _open_rounds,
     ledger_rows._POSITIONS: _no_rows,
+    workflow_lifetimes._ACCEPTED: _no_rows,
     request_answers._ANSWER: _answer,
     request_answers._COUNT_OPEN: _count_open,
     request_answers._APPROVAL: _approval,

@@ -115,10 +115,10 @@ async def twice(id_: str) -> AsyncIterator[Sequence[str]]:
 async def test_children_that_replay_find_the_same(service: Connections, asked: str) -> None:
     """Two processes beside this one, which get the records and read the contents themselves."""
     await catch_up(service.log, service.pool)
-    place = service.settings.content_place
+    places = service.settings.content_places
     async with (
         known_actions(service.settings) as known,
-        replay_processes._processes(2, replay_processes._Context(place, known)) as executor,
+        replay_processes._processes(2, replay_processes._Context(places, known)) as executor,
     ):
         side_by_side = replay_processes._side_by_side(service.pool, twice(asked), executor, 2)
         found = [each async for each in side_by_side]

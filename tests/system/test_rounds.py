@@ -160,7 +160,7 @@ class TestWithAScript:
         *_, process = [prompt for prompt in model.asked if isinstance(prompt, ProcessPrompt)]
         assert [text.name for text in process.documents] == ["letter.txt", "answer", "note.txt"]
         assert "May 4" in process.documents[0].text
-        assert process.documents[1].text == "It is written."
+        assert process.documents[1].text == "It is written.\n"
         assert process.language == "de"
         *_, selection = [prompt for prompt in model.asked if isinstance(prompt, SelectionPrompt)]
         assert [line.label for line in selection.documents] == [

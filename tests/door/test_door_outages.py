@@ -47,7 +47,7 @@ async def test_a_workflow_is_accepted_while_postgres_is_stopped_and_done_once_it
     assert shown.json()["status"] == "accepted"
 
 
-@pytest.mark.parametrize("outage", ["stopped", "frozen"])
+@pytest.mark.parametrize("outage", ["stopped", pytest.param("frozen", marks=pytest.mark.soak)])
 async def test_a_request_is_refused_at_once_while_kafka_is_unavailable(
     door: Door, own: OwnServers, outage: str
 ) -> None:

@@ -65,7 +65,7 @@ async def test_a_door_that_starts_without_kafka_answers_queries_and_works_once_k
         await completed(http, "Hello again")
 
 
-@pytest.mark.parametrize("outage", ["stopped", "frozen"])
+@pytest.mark.parametrize("outage", ["stopped", pytest.param("frozen", marks=pytest.mark.soak)])
 async def test_a_door_that_starts_without_postgres_takes_new_workflows_and_does_them_once_it_is_back(
     settings: Settings, own: OwnServers, outage: str
 ) -> None:

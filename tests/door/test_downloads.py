@@ -17,7 +17,7 @@ DOCUMENT = re.compile(
 )
 
 
-@pytest.mark.parametrize("size", [10, SIZE])
+@pytest.mark.parametrize("size", [10, pytest.param(SIZE, marks=pytest.mark.soak)])
 async def test_a_download_has_all_bytes_and_its_length_and_takes_little_memory(door: Door, size: int) -> None:
     asked = await door.http.post(
         "/api/v1/workflows",

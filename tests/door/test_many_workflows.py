@@ -52,7 +52,8 @@ async def ratio(work: Callable[[], Awaitable[Any]], bare: Callable[[], Awaitable
     return took / least
 
 
-@pytest.mark.parametrize("share", [0.5, pytest.param(0.95, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("share", [0.5, 0.95])
 async def test_a_page_of_many_workflows_is_small_and_takes_little_longer_than_its_query(
     door_settings: Settings, kafka: KafkaSettings, dsn: str, share: float
 ) -> None:

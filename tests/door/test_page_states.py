@@ -166,7 +166,7 @@ async def test_each_page_of_an_empty_log_says_what_would_appear_there(door: Door
         assert "docs/approve.md (Approve actions)" in how
 
 
-@pytest.mark.parametrize("outage", ["stopped", "frozen"])
+@pytest.mark.parametrize("outage", ["stopped", pytest.param("frozen", marks=pytest.mark.soak)])
 async def test_each_page_says_at_once_that_postgres_is_unavailable_and_tries_again(
     own_door: Door, own: OwnServers, outage: str
 ) -> None:

@@ -443,6 +443,7 @@ def test_times_and_the_zone_beside_them_change_together(door: PageDoor, browser:
         assert seen.problems == []
 
 
+@pytest.mark.soak
 def test_ten_tabs_that_are_opened_at_once_each_show_their_page_within_two_seconds(
     door: PageDoor, browser: Browser, world: World
 ) -> None:

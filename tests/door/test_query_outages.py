@@ -54,7 +54,7 @@ async def at_once(door: Door, path: str, base: str = "/api/v1") -> httpx2.Respon
     raise AssertionError((path, times))
 
 
-@pytest.mark.parametrize("outage", ["stopped", "frozen"])
+@pytest.mark.parametrize("outage", ["stopped", pytest.param("frozen", marks=pytest.mark.soak)])
 async def test_queries_are_answered_while_kafka_is_unavailable(door: Door, own: OwnServers, outage: str) -> None:
     workflow = await asked(door)
     thaw = frozen(own.kafka()) if outage == "frozen" else None
@@ -75,7 +75,7 @@ async def test_queries_are_answered_while_kafka_is_unavailable(door: Door, own: 
         thaw()
 
 
-@pytest.mark.parametrize("outage", ["stopped", "frozen"])
+@pytest.mark.parametrize("outage", ["stopped", pytest.param("frozen", marks=pytest.mark.soak)])
 async def test_queries_are_refused_at_once_while_postgres_is_unavailable_and_answered_once_it_is_back(
     door: Door, own: OwnServers, outage: str
 ) -> None:

@@ -78,6 +78,7 @@ async def test_each_follower_gets_each_record_once_and_soon(
         assert figures.kb_per_follower <= 60
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("followers", "idle", "seconds"), [SOME, MANY])
 async def test_followers_of_a_door_that_is_killed_get_each_record_once(
     load: Load, followers: int, idle: int, seconds: int

@@ -54,6 +54,7 @@ class Peak:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.soak
 async def test_eight_uploads_of_50_mb_at_once_do_not_grow_the_memory(
     door_settings: Settings, kafka: KafkaSettings, dsn: str, tmp_path: Path
 ) -> None:

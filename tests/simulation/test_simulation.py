@@ -18,7 +18,10 @@ SEEDS = [
     90,
     124,
     196,
-]  # they show every fault and planted bug; the last two that four eyes look, which is rare
+    229,
+    237,
+    282,
+]  # they show every fault and planted bug; the last that four eyes look, which is rare
 FOUND_WITHIN = 200  # seeds
 FOUND_FROM = {
     "last wins": 16,

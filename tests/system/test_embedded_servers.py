@@ -300,7 +300,8 @@ async def test_a_pair_that_is_mended_is_still_kept(home: Path) -> None:
     assert status(home) == (servers, [])
 
 
-@pytest.mark.parametrize("which", ["kafka", pytest.param("postgres", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("which", ["kafka", "postgres"])
 async def test_a_frozen_server_is_named_and_used_when_it_answers_or_started_again(
     home: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:

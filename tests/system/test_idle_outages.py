@@ -102,7 +102,7 @@ async def _open(connections: Connections) -> int:
     ("away", "which"),
     [
         pytest.param(killed, "kafka", marks=pytest.mark.soak),
-        (frozen, "postgres"),
+        pytest.param(frozen, "postgres", marks=pytest.mark.soak),
         pytest.param(frozen, "kafka", marks=pytest.mark.soak),
         pytest.param(killed, "postgres", marks=pytest.mark.soak),
     ],

@@ -145,7 +145,11 @@ def killed(server: psutil.Process) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     ("which", "away"),
-    [("postgres", killed), pytest.param("postgres", frozen, marks=pytest.mark.soak), ("kafka", frozen)],
+    [
+        ("postgres", killed),
+        pytest.param("postgres", frozen, marks=pytest.mark.soak),
+        pytest.param("kafka", frozen, marks=pytest.mark.soak),
+    ],
 )
 async def test_while_a_server_is_away_the_process_is_alive_and_ready_and_names_it(
     own: OwnServers, which: str, away: Callable[[psutil.Process], Callable[[], None]], tmp_path: Path

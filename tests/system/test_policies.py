@@ -159,6 +159,7 @@ async def test_a_policy_follows_the_newest_one_and_comes_from_those_who_may_appl
     assert (await verify(connections.log, connections.pool)).differences == []
 
 
+@pytest.mark.soak
 async def test_an_auditor_answers_five_questions_with_commands_alone_after_the_policy_changed_twice(
     shell: Shell, connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from poweron_services.replay.replay_processes import replay
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-WORLDS = 40
+WORLDS = 70
 
 
 class ShelfContent(ContentStore):

@@ -76,6 +76,7 @@ async def bundle_of(
     vkeys: Sequence[str],
     *,
     through: int = 0,
+    held: Sequence[int] = (),
     with_script: bool = True,
 ) -> dict[str, bytes]:
     """Return the files of a workflow's bundle by their path.
@@ -86,6 +87,7 @@ async def bundle_of(
         workflow_id: the workflow.
         vkeys: the keys of the ledger, for information.
         through: the offset of a record that must be in it, such as that of the export.
+        held: the sizes of checkpoints that the auditor holds, for which it has proofs, too.
         with_script: whether the script goes with it; one bundle among others needs none of its own.
 
     Raises:
@@ -95,7 +97,7 @@ async def bundle_of(
         Unavailable: Postgres or the content store cannot be reached.
     """
     async with snapshot(pool) as connection:
-        files = await _proven(connection, workflow_id, through)
+        files = await _proven(connection, workflow_id, through, held)
     events = [orjson.loads(line) for line in files["events.jsonl"].splitlines()]
     entries = [orjson.loads(line) for line in files["entries.jsonl"].splitlines()]
     files |= await _contents(content, workflow_id, events, erased_contents(events, entries))
@@ -106,7 +108,7 @@ async def bundle_of(
     return {MANIFEST: manifest_of(files), **files}
 
 
-async def _proven(connection: Connection, workflow_id: str, through: int) -> dict[str, bytes]:
+async def _proven(connection: Connection, workflow_id: str, through: int, held: Sequence[int]) -> dict[str, bytes]:
     rows, signed = await _signed_records(connection, workflow_id)
     if not rows or signed is None or rows[-1]["log_offset"] < through:
         raise NotSigned(f"The ledger has not signed the newest records of workflow {workflow_id} yet.")
@@ -122,7 +124,7 @@ async def _proven(connection: Connection, workflow_id: str, through: int) -> dic
         "heads/entry.json": signed["entry"],
         "heads/entry.tlog-proof": str(heads_proof).encode(),
         "heads/place.json": await _place(connection, signed, workflow_id, len(rows) - 1),
-        **await continued(connection, size),
+        **await continued(connection, size, held),
         **await announced(connection, size),
     }
 
@@ -177,9 +179,10 @@ async def _place(connection: Connection, signed: Found, workflow_id: str, seq: i
     return dumps({"hashes": [each.hex() for each in proof], "index": places[0], "size": tree.size})
 
 
-async def continued(connection: Connection, size: int) -> dict[str, bytes]:
-    """Return the proofs that the ledger continues its earlier checkpoints."""
-    earlier = [row["size"] for row in await connection.fetch(_EARLIER, size, PROVEN)]
+async def continued(connection: Connection, size: int, held: Sequence[int] = ()) -> dict[str, bytes]:
+    """Return the proofs that the ledger continues earlier checkpoints of its own, and those of the sizes `held`."""
+    own = [row["size"] for row in await connection.fetch(_EARLIER, size, PROVEN)]
+    earlier = sorted({*own, *(old for old in held if 0 < old <= size)})
     proofs = await stored_consistency_proofs(connection, earlier, size)
     return {
         f"consistency/{old}": file_of(each.hex().encode() for each in proof)

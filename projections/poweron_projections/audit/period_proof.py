@@ -108,8 +108,11 @@ async def entered_period(connection: Connection, period: Period) -> EnteredPerio
     return EnteredPeriod(period, begin, entries, edge, workflows, chosen)
 
 
-async def period_files(connection: Connection, entered: EnteredPeriod) -> dict[str, bytes]:
-    """Return the files that prove the list of a period's workflows, by their path; the newest checkpoint signs it."""
+async def period_files(connection: Connection, entered: EnteredPeriod, held: Sequence[int] = ()) -> dict[str, bytes]:
+    """Return the files that prove the list of a period's workflows, by their path; the newest checkpoint signs it.
+
+    There are proofs that it continues checkpoints of the sizes `held`, too.
+    """
     signed = await connection.fetchrow(_CHECKPOINT, entered.end)
     if signed is None:
         raise NotSigned("The ledger has not signed the end of the period yet.")
@@ -129,7 +132,7 @@ async def period_files(connection: Connection, entered: EnteredPeriod) -> dict[s
         "period/entries.jsonl": file_of(entered.entries),
         "period/period.json": dumps(told),
         "period/workflows.jsonl": file_of(map(dumps, list_lines(entered.workflows, entered.chosen))),
-        **await continued(connection, size),
+        **await continued(connection, size, held),
         **await announced(connection, size),
     }
 

@@ -44,14 +44,17 @@ class BundleWish:
     period: Period | None
     with_content: bool
     reason: str
+    held: Sequence[Path] = ()
+    """Checkpoints that the auditor holds."""
 
 
 def export_bundle(wish: BundleWish, output: Path | None, *, as_json: bool) -> None:
     """Write a bundle into a folder or a zip, and record that."""
     check_reason(wish.reason)
     _check_period(wish.period)
+    held = [_size(path) for path in wish.held]
     output = check_output(output)
-    told = run_work(_export(wish, output))
+    told = run_work(_export(wish, held, output))
     contents = counted(told["blobs"], "content")
     tell(f"Written: {output} ({counted(told['events'], 'event')}, {contents}).")
     if as_json:
@@ -73,16 +76,25 @@ def _check_period(period: Period | None) -> None:
         stop("A sample is drawn from a period that has ended: say with --until when it ends.", USAGE)
 
 
-async def _export(wish: BundleWish, output: Path) -> dict[str, Any]:
+async def _export(wish: BundleWish, held: Sequence[int], output: Path) -> dict[str, Any]:
     settings = load_settings()
     async with open_connections(settings, tell) as connections:
         await bring_rows_on(connections)
         restart = wish.period is not None and not await _is_signed(connections, wish.period)
-        order = ExportOrder(
-            settings.acting_through("cli"), local_identity, with_content=wish.with_content, reason=_reason(wish)
-        )
+        actor = settings.acting_through("cli")
+        order = ExportOrder(actor, local_identity, wish.with_content, _reason(wish), held)
         exporting = partial(_write, connections, wish, order, output)
         return await while_recording(connections, exporting, tell, restart=restart)
+
+
+def _size(checkpoint: Path) -> int:
+    """Return the size of the tree in a checkpoint that the auditor holds; end the command if it is none."""
+    try:
+        return Checkpoint.parse(SignedNote.parse(checkpoint.read_text(encoding="utf-8")).text).size
+    except OSError as error:
+        stop(f"--checkpoint {checkpoint}: it cannot be read: {error.strerror}.", USAGE)
+    except ValueError:
+        stop(f"--checkpoint {checkpoint}: it is no checkpoint.", USAGE)
 
 
 def _reason(wish: BundleWish) -> str:
@@ -125,7 +137,7 @@ async def _write(connections: Connections, wish: BundleWish, order: ExportOrder,
     only = ids[0] if is_single else ""
     with bundle_writer(output, lambda earlier: is_single and _is_bundle_of(earlier, only)) as writer:
         if is_single:
-            bundle = await signed_bundle(connections, only, through=exported[only], with_content=order.with_content)
+            bundle = await signed_bundle(connections, only, order, through=exported[only])
             for name in sorted(bundle):
                 writer.write(name, bundle[name])
             return {**_told(bundle, only), "path": str(output)}
@@ -142,14 +154,12 @@ async def _write_collection(
     """Write the bundle of each workflow into a folder of its own, and the proof of the period beside them."""
     told = list[dict[str, Any]]()
     for workflow_id, through in sorted(exported.items()):
-        bundle = await signed_bundle(
-            connections, workflow_id, through=through, with_content=order.with_content, with_script=False
-        )
+        bundle = await signed_bundle(connections, workflow_id, order, through=through, with_script=False)
         for name in sorted(bundle):
             writer.write(f"workflows/{workflow_id}/{name}", bundle[name])
         told.append(_told(bundle, workflow_id))
     if entered is not None:
-        for name, data in (await until_signed(connections, partial(_period, connections, entered))).items():
+        for name, data in (await until_signed(connections, partial(_period, connections, entered, order.held))).items():
             writer.write(name, data)
     writer.write("verify.py", verify_script().encode())
     writer.write_manifest()
@@ -161,9 +171,9 @@ async def _write_collection(
     }
 
 
-async def _period(connections: Connections, entered: EnteredPeriod) -> dict[str, bytes]:
+async def _period(connections: Connections, entered: EnteredPeriod, held: Sequence[int]) -> dict[str, bytes]:
     async with snapshot(connections.pool) as connection:
-        return await period_files(connection, entered)
+        return await period_files(connection, entered, held)
 
 
 def _told(bundle: Mapping[str, bytes], workflow: str) -> dict[str, Any]:

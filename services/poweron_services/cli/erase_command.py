@@ -10,6 +10,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from poweron_events.archive_events import DocumentIds, RequestErasure
+from poweron_events.errors import PowerOnError
 from poweron_projections import workflow_lifetimes
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
@@ -152,11 +153,15 @@ async def _erase(settings: Settings, requests: Sequence[RequestErasure]) -> list
 
 
 async def _erase_all(connections: Connections, requests: Sequence[RequestErasure]) -> list[Erasure]:
-    callbacks = Callbacks(untaken=tell_untaken)
-    erasures = [
-        await erase_content(connections, request, identity=local_identity(), callbacks=callbacks)
-        for request in requests
-    ]
+    """Erase content of one workflow after the other; of several, none keeps the others from being erased."""
+    callbacks, erasures = Callbacks(untaken=tell_untaken), list[Erasure]()
+    for request in requests:
+        try:
+            erasures.append(await erase_content(connections, request, identity=local_identity(), callbacks=callbacks))
+        except PowerOnError as error:
+            if len(requests) == 1:
+                raise
+            erasures.append(Erasure(request.workflow_id, code=error.code, detail=str(error)))
     return await with_remains(connections, erasures)
 
 

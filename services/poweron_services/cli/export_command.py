@@ -55,6 +55,10 @@ Until = Annotated[
 ]
 Sample = Annotated[int | None, typer.Option(min=1, metavar="N", help="Draw N workflows of the period by lot.")]
 Seed = Annotated[str | None, typer.Option(metavar="TEXT", help="The auditor's text, from which the sample is drawn.")]
+Held = Annotated[
+    list[Path] | None,
+    typer.Option("--checkpoint", metavar="OLD", help="A checkpoint that the auditor holds, to prove it; repeatable."),
+]
 Everything = Annotated[bool, typer.Option("--all", help="A bundle of all workflows.")]
 
 
@@ -83,6 +87,7 @@ def export(
     until: Until = None,
     sample: Sample = None,
     seed: Seed = None,
+    checkpoint: Held = None,
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
@@ -101,7 +106,8 @@ def export(
     if form is ExportFormat.bundle:
         if bool(ids) == (period is not None):
             stop("Name workflows, or a period with --since and --until, or --all.", USAGE)
-        export_bundle(BundleWish(ids, period, not without_content, reason), output, as_json=as_json)
+        wish = BundleWish(ids, period, not without_content, reason, checkpoint or ())
+        export_bundle(wish, output, as_json=as_json)
         return
     if period is not None or not ids or (len(ids) > 1 and form.value not in OF_SEVERAL):
         most = "workflows" if form.value in OF_SEVERAL else "one workflow"

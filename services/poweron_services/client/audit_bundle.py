@@ -34,6 +34,8 @@ class ExportOrder:
     """Returns the identity of the request about one workflow."""
     with_content: bool = True
     reason: str = ""
+    held: Sequence[int] = ()
+    """The sizes of checkpoints that the auditor holds."""
 
 
 async def record_exports(
@@ -75,7 +77,7 @@ async def record_exports(
 
 
 async def signed_bundle(
-    connections: Connections, workflow_id: str, *, through: int, with_content: bool, with_script: bool = True
+    connections: Connections, workflow_id: str, order: ExportOrder, *, through: int, with_script: bool = True
 ) -> dict[str, bytes]:
     """Return the files of a workflow's bundle by their path, once the ledger has signed its records through an offset.
 
@@ -83,9 +85,10 @@ async def signed_bundle(
         Refused: there is no such workflow, or the key of the ledger cannot be used.
         Unavailable: a server cannot be reached, or the ledger makes no progress.
     """
-    content = connections.content if with_content else None
+    content = connections.content if order.with_content else None
     vkeys = [str(key.public) for key in ledger_keys(connections.settings)]
-    make = partial(bundle_of, connections.pool, content, workflow_id, vkeys, through=through, with_script=with_script)
+    bundle = partial(bundle_of, connections.pool, content, workflow_id, vkeys)
+    make = partial(bundle, through=through, held=order.held, with_script=with_script)
     return await until_signed(connections, make)
 
 

@@ -38,9 +38,10 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.round_events import RoundCancelled, Totals
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 from poweron_projections.audit.bundle import NotSigned, bundle_of
+from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.ledger_check import LedgerAlarm
 from poweron_projections.audit.ledger_role import begun_ledger
-from poweron_projections.audit.ledger_tree import stored_inclusion_proof
+from poweron_projections.audit.ledger_tree import stored_inclusion_proof, stored_root
 from poweron_projections.audit.ledger_witnesses import LedgerWitnesses
 from poweron_projections.audit.merkle_tree import node_hash
 from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
@@ -216,6 +217,16 @@ async def test_what_an_auditor_asks_of_witnesses_decides_how_the_script_ends(
     ):
         assert wrong[0] == 2
         assert sentence in wrong[1]
+
+
+async def test_a_bundle_proves_any_checkpoint_that_the_auditor_holds(ledger: None, pool: Pool) -> None:
+    files = await bundle_of(pool, None, TWO_ROUNDS.id, [str(VKEY)], held=[5, 10_000])
+    assert ("consistency/5" in files, "consistency/10000" in files) == (True, False)
+    async with acquire(pool) as connection:
+        text = str(Checkpoint(VKEY.name, 5, await stored_root(connection, 5)))
+    kept = SignedNote(text, [KEYS[0].sign(text)])
+    assert failed(files, checkpoints=[kept]) == set()
+    assert failed(await bundle_of(pool, None, TWO_ROUNDS.id, [str(VKEY)]), checkpoints=[kept]) == {"V9"}
 
 
 async def test_the_key_counts_that_the_auditor_gives(files: Files) -> None:

@@ -1,10 +1,19 @@
 """What `poweron erase` and `poweron retain` refuse before they ask any server."""
 
+from typing import cast
+
 import pytest
 from typer.testing import CliRunner
 
 from builders import Told
+from poweron_events.archive_events import RequestErasure
+from poweron_events.errors import Unavailable
+from poweron_services.cli import erase_command
 from poweron_services.cli.main import app
+from poweron_services.client.connect import Connections
+from poweron_services.client.erase import Erasure
+
+IDS = (Told("one").id, Told("two").id)
 
 WRONG = {
     "nothing to erase": (["erase"], "Name a workflow, or use --expired, not both."),
@@ -33,3 +42,21 @@ def test_a_command_that_cannot_be_carried_out_says_why(
     monkeypatch.setenv("POWERON_POSTGRES", "postgresql://nobody@127.0.0.1:1/nothing")
     ended = CliRunner().invoke(app, arguments)
     assert (ended.exit_code, said in " ".join(ended.stderr.split())) == (2, True), ended.stderr
+
+
+async def test_of_several_workflows_none_keeps_the_others_from_being_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def erased(_: object, request: RequestErasure, **__: object) -> Erasure:
+        if request.workflow_id == IDS[0]:
+            raise Unavailable("The store does not answer")
+        return Erasure(request.workflow_id)
+
+    async def unchanged(_: object, erasures: list[Erasure]) -> list[Erasure]:
+        return erasures
+
+    monkeypatch.setattr(erase_command, "erase_content", erased)
+    monkeypatch.setattr(erase_command, "with_remains", unchanged)
+    requests = [RequestErasure(workflow_id=id_, reason="It is over.") for id_ in IDS]
+    found = await erase_command._erase_all(cast("Connections", None), requests)
+    assert [(each.workflow_id, each.code) for each in found] == [(IDS[0], "unavailable"), (IDS[1], None)]
+    with pytest.raises(Unavailable):
+        await erase_command._erase_all(cast("Connections", None), requests[:1])

@@ -40,6 +40,10 @@ class ExportFormat(StrEnum):
     bundle = "bundle"
 
 
+Workflows = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="WORKFLOW", help="The workflow's id; ocsf, prov and bundle take several."),
+]
 WithoutContent = Annotated[
     bool, typer.Option("--without-content", help="Leave documents, prompts and answers out of a bundle.")
 ]
@@ -64,10 +68,7 @@ Everything = Annotated[bool, typer.Option("--all", help="A bundle of all workflo
 
 @sentences()
 def export(
-    workflow: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="WORKFLOW", help="The workflow's id; ocsf, prov and bundle take several."),
-    ] = None,
+    workflow: Workflows = None,
     *,
     form: Annotated[
         ExportFormat,
@@ -91,7 +92,7 @@ def export(
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a workflow to other tools, or workflows as a bundle for auditors.
+    """Export workflows to other tools, or as a bundle for auditors.
 
     events: its records as they are in the log, one CloudEvent per line, as JSON. otel: one trace as the JSON of
     OpenTelemetry's protocol, without any text that a person or a model wrote. openinference: the same with prompts

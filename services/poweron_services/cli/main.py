@@ -56,7 +56,7 @@ COMMANDS: Final = {
     "bench": _Command("bench_command", "Measure how fast PowerOn is on this machine."),
     "chaos": _Command("chaos_command", "Inject faults, and check that nothing is lost."),
     "evaluate": _Command("evaluate_command", "Run a table of requests, and score the answers."),
-    "export": _Command("export_command", "Export a workflow to other tools, or workflows as a bundle for auditors."),
+    "export": _Command("export_command", "Export workflows to other tools, or as a bundle for auditors."),
     "audit": _Command("ledger_commands", "Verify audit bundles and files, and show the keys of the ledger."),
     "witness": _Command("witness_commands", "Cosign checkpoints of ledgers, as a witness of them."),
     "models": _Command("check_commands", "Check the language models."),

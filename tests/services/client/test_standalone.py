@@ -20,7 +20,7 @@ async def test_while_our_own_service_starts_nobody_is_said_not_to_serve_but_what
     happened: list[str] = []
     tools_are_told = asyncio.Event()
 
-    async def serve(*_: object, started: Any) -> None:
+    async def serve(*_: object, started: Any, opens: bool) -> None:
         await tools_are_told.wait()
         happened.append("started")
         started()

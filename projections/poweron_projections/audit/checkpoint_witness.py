@@ -17,9 +17,8 @@ from typing import Final
 from poweron_events.errors import Refused
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.merkle_tree import EMPTY_ROOT, is_consistent
-from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
+from poweron_projections.audit.note_signatures import SigningKey, valid_lines
 from poweron_projections.audit.notes import NoteSignature, SignedNote, VerifierKey
-from poweron_projections.audit.verifier.cosignatures import lines_of
 from poweron_projections.audit.witness_request import InvalidWitnessRequest, WitnessAnswer, WitnessRequest
 
 log = logging.getLogger(__name__)
@@ -143,10 +142,10 @@ class Witness:
         keys = [key for key in self.ledgers if key.name == origin]
         if not keys:
             raise NotCosigned(f"This witness does not know the ledger {origin}.", UNKNOWN)
-        made = [[line for line in lines_of(note, key) if is_signed_by(key, note, line)] for key in keys]
-        if not any(made):
+        signatures = valid_lines(note, keys)
+        if not signatures:
             raise NotCosigned(f"No known key of {origin} has signed the checkpoint.", UNSIGNED)
-        return [lines[0] for lines in made if lines]
+        return signatures
 
     def _check_continued(self, request: WitnessRequest, new: Checkpoint) -> None:
         note = self.state.cosigned(new.origin)

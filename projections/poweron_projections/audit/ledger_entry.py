@@ -72,10 +72,18 @@ def event_entry(
         digest: the SHA-256 of its value, in hexadecimal, if the caller knows it.
     """
     value = record.value or b""
+    digest = digest or sha256(value).hexdigest()
+    return event_line(record, named, digest=digest, length=len(value), verdict=verdict, seq=seq, previous=previous)
+
+
+def event_line(
+    record: Record, named: NamedRecord, *, digest: str, length: int, verdict: str, seq: int, previous: str
+) -> bytes:
+    """Return the same as `event_entry`, of a record whose value is known by its SHA-256 and its length alone."""
     return _EVENT % (
-        (digest or sha256(value).hexdigest()).encode(),
+        digest.encode(),
         orjson.dumps(named.event_id),
-        len(value),
+        length,
         record.offset,
         record.partition,
         previous.encode(),

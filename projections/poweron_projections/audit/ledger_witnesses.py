@@ -17,9 +17,8 @@ from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.checkpoint_witness import CONFLICT, INCONSISTENT, OK
 from poweron_projections.audit.ledger import LedgerAlarm
 from poweron_projections.audit.ledger_tree import stored_consistency_proof
-from poweron_projections.audit.note_signatures import is_signed_by
+from poweron_projections.audit.note_signatures import valid_lines
 from poweron_projections.audit.notes import NoteSignature, SignedNote, VerifierKey
-from poweron_projections.audit.verifier.cosignatures import lines_of
 from poweron_projections.audit.witness_request import WitnessAnswer, WitnessRequest
 from poweron_projections.connection import Pool, snapshot
 
@@ -100,7 +99,7 @@ class LedgerWitnesses:
             answer = await endpoint.add_checkpoint(await submission.request(old))
             if answer.status == OK:
                 self._sizes[endpoint.name] = size
-                return _valid_lines(submission.note, answer.body, endpoint.keys)
+                return _cosignatures_in(submission.note, answer.body, endpoint.keys)
             known = answer.known_size
             if answer.status == INCONSISTENT or (answer.status == CONFLICT and known in (None, old) and old == size):
                 raise LedgerAlarm(
@@ -149,13 +148,13 @@ class _Submission:
             )
 
 
-def _valid_lines(note: SignedNote, body: bytes, keys: Sequence[VerifierKey]) -> list[NoteSignature]:
+def _cosignatures_in(note: SignedNote, body: bytes, keys: Sequence[VerifierKey]) -> list[NoteSignature]:
     """Return a cosignature of each of these keys that has made one in the answer."""
     try:
         answered = SignedNote.parse(f"{note.text}\n{body.decode()}")
     except ValueError as error:
         raise Unavailable("The witness answers no cosignature.") from error
-    made = [[line for line in lines_of(answered, key) if is_signed_by(key, note, line)] for key in keys]
-    if not any(made):
+    cosignatures = valid_lines(answered, keys)
+    if not cosignatures:
         raise Unavailable("The witness cosigns with other keys than those of the policy.")
-    return [lines[0] for lines in made if lines]
+    return cosignatures

@@ -19,6 +19,7 @@ from poweron_projections.audit.notes import (
     signed_bytes,
     signed_time,
 )
+from poweron_projections.audit.verifier.cosignatures import lines_of
 
 
 def is_signed_by(key: VerifierKey, note: SignedNote, line: NoteSignature) -> bool:
@@ -60,6 +61,12 @@ class SigningKey:
         if self.algorithm == ML_DSA_44_COSIGNATURE:
             return MLDSA44PrivateKey.from_seed_bytes(self.seed)
         return Ed25519PrivateKey.from_private_bytes(self.seed)
+
+
+def valid_lines(note: SignedNote, keys: Iterable[VerifierKey]) -> list[NoteSignature]:
+    """Return a signature of each of these keys that has made one; others say nothing."""
+    made = ([line for line in lines_of(note, key) if is_signed_by(key, note, line)] for key in keys)
+    return [lines[0] for lines in made if lines]
 
 
 def verified(note: SignedNote, keys: Iterable[VerifierKey]) -> list[tuple[VerifierKey, NoteSignature]]:

@@ -7,9 +7,10 @@ from zstandard import frame_content_size
 
 from poweron_events.codec import dumps
 from poweron_events.errors import Refused
+from poweron_events.log import Record
 from poweron_events.topics import EVENTS
 from poweron_projections.audit.bundle import NotSigned, announced, continued, differs, file_of
-from poweron_projections.audit.ledger_entry import MAX_TYPE, entry_line
+from poweron_projections.audit.ledger_entry import NamedRecord, event_line
 from poweron_projections.audit.ledger_rows import FOREIGN
 from poweron_projections.audit.ledger_tree import stored_consistency_proof, stored_edge
 from poweron_projections.audit.merkle_tree import leaf_hash
@@ -95,7 +96,7 @@ async def entered_period(connection: Connection, period: Period) -> EnteredPerio
         NotSigned: nothing was signed after the end of the period.
         Refused: it has too many entries.
     """
-    begin, end = await _bounds(connection, period)
+    begin, end = await period_bounds(connection, period)
     if end - begin > MAX_ENTRIES:
         raise Refused(f"The period has {end - begin:,} entries; at most {MAX_ENTRIES:,} fit. Choose a shorter one.")
     entries = [_entry(row) for row in await connection.fetch(_ENTRIES, begin, end)]
@@ -137,8 +138,12 @@ async def period_files(connection: Connection, entered: EnteredPeriod, held: Seq
     }
 
 
-async def _bounds(connection: Connection, period: Period) -> tuple[int, int]:
-    """Return the place of the first entry of the period, and that after the last one."""
+async def period_bounds(connection: Connection, period: Period) -> tuple[int, int]:
+    """Return the place of the first entry of the period, and that after the last one.
+
+    Raises:
+        NotSigned: nothing was signed after the beginning or the end of the period.
+    """
     begin = 0
     if period.since_ms is not None:
         first = await connection.fetchval(_FIRST_AFTER, period.since_ms)
@@ -162,20 +167,14 @@ def _entry(row: Found) -> bytes:
         return foreign_line(entry) if row["kind"] == FOREIGN else entry
     if row["sha256"] is None:
         raise NotSigned(f"The rows do not hold record {row['seq']} of a workflow of the period yet.")
-    line: bytes = entry_line(
-        kind="event",
-        body=row["sha256"].hex(),
-        event=str(row["event_id"]),
-        len=frame_content_size(row["frame"]),
-        off=row["log_offset"],
-        part=row["partition"],
-        prev="" if row["previous"] is None else row["previous"].hex(),
-        seq=row["seq"],
-        time=row["time_ms"],
-        topic=EVENTS.name,
-        type=row["type"][:MAX_TYPE],
+    line = event_line(
+        Record(EVENTS.name, row["partition"], row["log_offset"], row["time_ms"], None, None, {}),
+        NamedRecord(str(row["workflow_id"]), str(row["event_id"]), row["type"]),
+        digest=row["sha256"].hex(),
+        length=frame_content_size(row["frame"]),
         verdict=row["verdict"],
-        wf=str(row["workflow_id"]),
+        seq=row["seq"],
+        previous="" if row["previous"] is None else row["previous"].hex(),
     )
     if leaf_hash(line) != row["leaf"]:
         raise differs(row["workflow_id"], row["seq"])

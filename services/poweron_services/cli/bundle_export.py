@@ -15,7 +15,7 @@ from poweron_events.request import MAX_REASON
 from poweron_projections.audit.bundle import NotSigned
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.notes import SignedNote
-from poweron_projections.audit.period_proof import EnteredPeriod, Period, entered_period, period_files
+from poweron_projections.audit.period_proof import EnteredPeriod, Period, entered_period, period_bounds, period_files
 from poweron_projections.audit.tlog_proof import TlogProof
 from poweron_projections.audit.verifier.period_rules import complete_until
 from poweron_projections.audit.verify_script import verify_script
@@ -114,7 +114,8 @@ def _utc(time_ms: int) -> str:
 async def _is_signed(connections: Connections, period: Period) -> bool:
     """Return whether the ledger has signed the end of the period; an idle one signs once it is started again."""
     try:
-        await _entered(connections, period)
+        async with snapshot(connections.pool) as connection:
+            await period_bounds(connection, period)
     except NotSigned:
         return False
     return True

@@ -1,14 +1,13 @@
 """Writes the files of a bundle into a folder or a zip, one by one; the same files make the same bytes."""
 
 import hashlib
-import json
 import zipfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from poweron_projections.audit.verifier.bundle_files import MANIFEST, MAX_BYTES, MAX_FILES
+from poweron_projections.audit.verifier.bundle_files import MANIFEST, MAX_BYTES, MAX_FILES, manifest_listing
 from poweron_services.cli import files
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import stop
@@ -38,8 +37,7 @@ class BundleWriter:
 
     def write_manifest(self) -> None:
         """Write the manifest of all files so far."""
-        listed = json.dumps({"files": self._digests, "v": 1}, sort_keys=True, separators=(",", ":"))
-        self._store(MANIFEST, listed.encode())
+        self._store(MANIFEST, manifest_listing(self._digests))
 
 
 def check_output(output: Path | None) -> Path:

@@ -51,8 +51,12 @@ def wrong_files(files: Mapping[str, bytes]) -> str:
 
 def manifest_of(files: Mapping[str, bytes]) -> bytes:
     """Return the manifest of these files."""
-    listed = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    return json.dumps({"files": listed, "v": 1}, sort_keys=True, separators=(",", ":")).encode()
+    return manifest_listing({name: hashlib.sha256(data).hexdigest() for name, data in files.items()})
+
+
+def manifest_listing(digests: Mapping[str, str]) -> bytes:
+    """Return the manifest of files with these SHA-256, in hexadecimal."""
+    return json.dumps({"files": digests, "v": 1}, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _of_folder(folder: Path) -> Mapping[str, bytes]:

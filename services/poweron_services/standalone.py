@@ -192,7 +192,7 @@ async def while_recording(
 
 
 async def _is_played(connections: Connections, topic: str, group: str) -> bool:
-    """Return whether a process plays the role of this group, as far as this client may see it."""
+    """Return whether a process plays the role of this group, or this client may not see that."""
     try:
         return (await connections.log.group_state(topic, group)).has_members
     except Refused:

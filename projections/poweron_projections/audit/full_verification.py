@@ -109,7 +109,7 @@ def _read(log: EventLog, topic: topics.Topic, partition: int, stop: int) -> Asyn
 
 
 class _Reader:
-    """Reads one partition as far as it is asked to, and holds the records that were not taken yet."""
+    """Reads one partition up to the offsets that it is asked for, and holds the records that were not taken yet."""
 
     def __init__(self, batches: AsyncGenerator[Sequence[Record], None]) -> None:
         self._batches = batches

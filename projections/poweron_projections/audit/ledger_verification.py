@@ -115,7 +115,7 @@ def _packed(causes: set[int]) -> bytes:
 
 
 class LedgerVerification:
-    """The claims, as far as they were computed; `close` it at the end."""
+    """Computes the claims; `close` it at the end."""
 
     def __init__(self, key: VerifierKey, older: Sequence[SignedNote] = ()) -> None:
         """Begin at the first entry.

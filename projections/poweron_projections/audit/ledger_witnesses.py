@@ -55,7 +55,7 @@ class LedgerWitnesses:
     endpoints: Sequence[WitnessEndpoint] = ()
     answer_within: float = ANSWER_WITHIN
     _sizes: dict[str, int] = field(default_factory=dict)
-    """The size that each has cosigned last, as far as this ledger knows."""
+    """The size that each cosigned last, from its answers to this ledger."""
     _silent: set[str] = field(default_factory=set)
     """Those that did not cosign the last time; each is reported once."""
 

@@ -1,4 +1,4 @@
-"""The mark in a file, as far as it can be read: the workflow and the document that the file says it is.
+"""Reads the mark in a file: the workflow and the document that the file says it is.
 
 Anyone can write a mark, so it only says where to look; the bytes decide.
 """

@@ -114,7 +114,7 @@ async def _in_dead_letters(
 
 
 def _workflows_of(letter: DeadLetter, workflow_ids: Collection[str]) -> list[str]:
-    """Return which of the workflows a dead letter is about, as far as its bytes say it."""
+    """Return which of the workflows the bytes of a dead letter name."""
     raw = letter.raw or b""
     address = request_address(raw, {})
     return [id_ for id_ in workflow_ids if id_.encode() in raw or (address is not None and address.workflow_id == id_)]

@@ -32,7 +32,7 @@ def ledger_keys(settings: Settings) -> tuple[SigningKey, SigningKey]:
 
 
 def retired_ledger_keys(settings: Settings) -> list[tuple[SigningKey, SigningKey]]:
-    """Return the keys that signed the ledger before, newest first, as far as their secrets are still here."""
+    """Return the keys that signed the ledger before and whose secrets are still here, newest first."""
     return _pairs(settings, _secrets(settings))[1:]
 
 

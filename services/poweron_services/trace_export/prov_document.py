@@ -166,7 +166,7 @@ class _Provenance:
             self._document.relate("used", activity=activity, entity=self._document_entity(document))
 
     def _documents_read(self, before: Workflow, event: WorkflowEvent) -> Sequence[DocumentRef]:
-        """Return the documents that an action read, as far as the round lists them."""
+        """Return those documents of the round's lists that an action read."""
         if not isinstance(event, ActionCompleted) or before.step.selection is None:
             return ()
         at_hand, documents = documents_at_hand(before), list[DocumentRef]()

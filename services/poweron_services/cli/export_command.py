@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,8 @@ from poweron_services.trace_export.ocsf_events import is_ocsf_of, ocsf_events
 from poweron_services.trace_export.prov_document import is_prov_of, prov_document
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
-TIMES: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
+TIMES: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ"]
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
 Format = Literal["events", "otel", "openinference", "ocsf", "prov"]
 OF_SEVERAL: Final = ("bundle", "ocsf", "prov")
 
@@ -158,7 +159,7 @@ def _period(
 
 
 def _milliseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1_000)
+    return None if moment is None else (moment.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 
 
 def _is_earlier(earlier: bytes, data: bytes, workflows: Sequence[str], form: Format) -> bool:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,9 +91,10 @@ def asked_period(since: str | None, until: str | None, sample: int | None, seed:
 def _time(option: str, text: str | None) -> int | None:
     if text is None:
         return None
-    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ"):
         with suppress(ValueError):
-            return timegm(time.strptime(text, form)) * 1_000
+            moment = datetime.strptime(text, form)  # noqa: DTZ007 - all times are UTC
+            return timegm(moment.timetuple()) * 1_000 + moment.microsecond // 1_000
     raise ValueError(f"{option} {text}: give a date such as 2026-07-01, or a time such as 2026-07-01T00:00:00Z (UTC).")
 
 
@@ -272,7 +274,10 @@ def _as_of(verification: Verification) -> str | None:
 
 
 def _utc_of(time_ms: int | None) -> str | None:
-    return None if time_ms is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_ms / 1000))
+    if time_ms is None:
+        return None
+    seconds, rest = divmod(time_ms, 1_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + (f".{rest:03}Z" if rest else "Z")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = ignore_progress) 
         shadow = Shadow(log, connection, tells=True, count=ReadCount(on_read))
         await _begin(connection, f"{live}_shadow", f"{live}_replaced")
         await shadow.fill(seen)
-        damaged = await damaged_records(connection, live) if comparable else None
+        damaged = None
+        if comparable:
+            damaged = await damaged_records(connection, expected=f"{live}_shadow", found=live)
         return await _exchange(shadow, live, seen, damaged)
 
 

@@ -5,11 +5,13 @@ The caller's search path decides where they are: in a schema that stays, or in t
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from poweron_events import topics
 from poweron_events.log import EventLog, Record
+from poweron_events.task_cancellation import cancel_task
 from poweron_projections import offsets
 from poweron_projections.bootstrap import views
 from poweron_projections.connection import Connection
@@ -78,21 +80,28 @@ class Shadow:
 
     async def fill(self, ends: Ends) -> None:
         """Fold everything up to these ends into the rows; dead letters first, so that none is appended twice."""
-        for topic in BESIDE_EVENTS:
-            if topic in ends:
-                await self._take(topic, ends[topic], LocalFolder())
-        if EVENTS in ends:
-            taken = await offsets.read(self.connection, EVENTS)
-            async with folders(sum(ends[EVENTS].values()) - sum(taken.values()), len(ends[EVENTS])) as chosen:
+        if DEAD_LETTERS in ends:
+            await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
+        works = [
+            self._take(topic, ends[topic], LocalFolder())
+            for topic in BESIDE_EVENTS
+            if topic in ends and topic != DEAD_LETTERS
+        ]
+        async with AsyncExitStack() as stack:
+            if EVENTS in ends:
+                taken = await offsets.read(self.connection, EVENTS)
+                left = sum(ends[EVENTS].values()) - sum(taken.values())
+                chosen = await stack.enter_async_context(folders(left, len(ends[EVENTS])))
                 shares = _shares(ends[EVENTS], len(chosen))
-                await _together(self._take(EVENTS, *each) for each in zip(shares, chosen, strict=True))
+                works += [self._take(EVENTS, *each) for each in zip(shares, chosen, strict=True)]
+            await _together(works)
 
     async def _take(self, topic: str, ends: Mapping[int, int], folder: Folder) -> None:
         rows = Rows(self.log if self.tells else None, folder)
         async with self._free:
             start = await rows.load(self.connection, topic, sorted(ends))
         self.count.expect(sum(max(0, end - start.get(number, 0)) for number, end in ends.items()))
-        async for records in _batched(self.log.read(topic, start, ends)):
+        async for records in _ahead(_batched(self.log.read(topic, start, ends))):
             changes = await rows.fold(topic, records, self._look_up)
             async with self._free, self.connection.transaction():
                 await rows.put(self.connection, topic, records, changes)
@@ -128,6 +137,21 @@ async def _batched(reads: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequ
         yield batch
 
 
+async def _ahead(batches: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequence[Record]]:
+    """Yield the same batches; the next one is read while a batch is being taken."""
+    reading = asyncio.create_task(_next(batches))
+    try:
+        while (batch := await reading) is not None:
+            reading = asyncio.create_task(_next(batches))
+            yield batch
+    finally:
+        await cancel_task(reading)
+
+
+async def _next(batches: AsyncIterator[Sequence[Record]]) -> Sequence[Record] | None:
+    return await anext(batches, None)
+
+
 async def live_ends(log: EventLog, connection: Connection, schema: str, seen: Ends) -> Ends:
     """Return how far rows must be made for a comparison: as far as the live ones go, at least to the ends `seen`.
 
@@ -158,21 +182,24 @@ async def differences(connection: Connection, *, expected: str, found: str) -> l
     return named
 
 
-async def damaged_records(connection: Connection, schema: str) -> list[Difference]:
+async def damaged_records(connection: Connection, *, expected: str, found: str) -> list[Difference]:
     """Return the records whose bytes do not match their digest, with both digests in hexadecimal.
 
-    The digests themselves are cells like any others, which `differences` compares.
+    The digests themselves are cells like any others, which `differences` compares. Bytes that are compressed as
+    expected are right; only others, for example of another release of Zstandard, are decompressed.
     """
     named: list[Difference] = []
     query = (
-        f"SELECT partition, log_offset, sha256, compressed FROM {schema}.{RECORDS.name} WHERE compressed IS NOT NULL"  # noqa: S608 - our own names
+        f"SELECT partition, log_offset, f.sha256, f.compressed FROM {found}.{RECORDS.name} f "  # noqa: S608 - our own names
+        f"LEFT JOIN {expected}.{RECORDS.name} e USING (partition, log_offset) "
+        "WHERE f.compressed IS NOT NULL AND f.compressed IS DISTINCT FROM e.compressed"
     )
     async with connection.transaction():
         async for row in connection.cursor(query, prefetch=DIGESTED):
-            found = _digest(row["compressed"])
-            if found != row["sha256"]:
+            held = _digest(row["compressed"])
+            if held != row["sha256"]:
                 key = {"partition": row["partition"], "log_offset": row["log_offset"]}
-                hexadecimal = None if found is None else found.hex()
+                hexadecimal = None if held is None else held.hex()
                 named.append(Difference(RECORDS.name, key, "compressed", row["sha256"].hex(), hexadecimal))
             if len(named) == MAX_DIFFERENCES:
                 break

@@ -19,7 +19,7 @@ from poweron_projections.audit.ledger_heads import listed_heads
 from poweron_projections.audit.ledger_tree import stored_consistency_proofs, stored_inclusion_proof
 from poweron_projections.audit.merkle_tree import GrowingTree, inclusion_proof, leaf_hash
 from poweron_projections.audit.tlog_proof import TlogProof
-from poweron_projections.audit.verifier.bundle_claims import content_names, erased_contents
+from poweron_projections.audit.verifier.bundle_claims import content_names, erased_contents, objects_of
 from poweron_projections.audit.verifier.bundle_files import MANIFEST, manifest_of
 from poweron_projections.audit.verifier.bundle_timeline import timeline_files
 from poweron_projections.audit.verifier.key_announcements import ANNOUNCED
@@ -204,7 +204,7 @@ async def _contents(
     content: ContentStore | None, workflow_id: str, events: Sequence[Any], erased: Collection[str]
 ) -> dict[str, bytes]:
     """Return the contents that the events name, and the list of them."""
-    names = sorted({name for event in events for name in content_names(event["data"])})
+    names = sorted({name for event in events for name in content_names(objects_of(event["data"]))})
     found, states = dict[str, bytes](), dict.fromkeys(names, "withheld")
     for start in range(0, len(names) if content is not None else 0, TOGETHER):
         some = names[start : start + TOGETHER]

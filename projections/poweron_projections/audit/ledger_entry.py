@@ -170,7 +170,10 @@ def parsed_entry(value: bytes) -> ParsedEntry | None:
 
 
 def _are_numbers(*values: object) -> bool:
-    return all(type(value) is int and 0 <= value < _MOST for value in values)
+    for value in values:  # noqa: SIM110 - a generator takes twice as long, for each entry of a ledger
+        if type(value) is not int or not 0 <= value < _MOST:
+            return False
+    return True
 
 
 def entry_line(**values: Any) -> bytes:

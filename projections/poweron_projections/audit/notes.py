@@ -22,6 +22,7 @@ PUBLIC_SIZE: Final[dict[int, int]] = {ED25519: 32, ED25519_COSIGNATURE: 32, ML_D
 SIGNATURE_SIZE: Final[dict[int, int]] = {ED25519: 64, ED25519_COSIGNATURE: 72, ML_DSA_44_COSIGNATURE: 2428}  # bytes
 MAX_SIGNATURES: Final = 64
 MAX_TIME: Final = 2**63 - 1  # seconds since 1970, the limit of the format
+_NOT_IN_NOTES: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _LINE: Final = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 _KEY_NAME: Final = re.compile(r"[^\s+]+")
 
@@ -51,9 +52,9 @@ class SignedNote(NamedTuple):
     def parse(cls, data: str) -> "SignedNote":
         """Read a note; raise InvalidNote if it is none."""
         text, blank, lines = data.rpartition("\n\n")
-        is_clean = all(character >= " " or character == "\n" for character in data)
         signatures = [_LINE.fullmatch(line) for line in lines.removesuffix("\n").split("\n")]
-        if not (text and blank and lines.endswith("\n") and is_clean) or len(signatures) > MAX_SIGNATURES:
+        is_note = text and blank and lines.endswith("\n") and not _NOT_IN_NOTES.search(data)
+        if not is_note or len(signatures) > MAX_SIGNATURES:
             raise InvalidNote("This is no signed note.")
         return cls(f"{text}\n", [_signature(match) for match in signatures])
 

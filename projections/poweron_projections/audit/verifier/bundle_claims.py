@@ -4,7 +4,7 @@ import hmac
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -347,33 +347,31 @@ class Verification(CheckpointClaims):
         return "the heads do not list the last entry of the bundle as that of the workflow"
 
     def _contents(self) -> BundleClaim | str:
-        named = set[str]()
-        for event in self.events:
-            named |= set(content_names(event["data"]))
+        objects = [each for event in self.events for each in objects_of(event["data"])]
+        named = {*content_names(objects)}
         listed = [parsed(line) for line in file_lines(self.files["blobs.jsonl"])]
         self.blobs = {each["name"]: each["status"] for each in listed}
         if {*self.blobs} != named or len(listed) != len(named) or not {*self.blobs.values()} <= {*STATES}:
             return "the list of contents is not that of the events"
-        erased = erased_contents(self.events, self.entries)
+        erased = erased_contents(self.events, self.entries) if "erased" in self.blobs.values() else set[str]()
         for name, status in self.blobs.items():
             if status == "missing" or (status == "erased" and name not in erased):
                 return f"the content {name} was missing when the bundle was made, and no event says that it was erased"
         present = [name for name, status in self.blobs.items() if status == "present"]
         if {f"blobs/{name}" for name in present} != {name for name in self.files if name.startswith("blobs/")}:
             return "the contents are not those of the list"
-        if wrong := self._wrong_content(present):
+        if wrong := self._wrong_content(present, objects):
             return f"the content {wrong} is another one than its event says"
         if withheld := sum(status == "withheld" for status in self.blobs.values()):
             return BundleClaim("V10", "not_checked", f"{withheld} contents were withheld")
         return ""
 
-    def _wrong_content(self, names: Sequence[str]) -> str | None:
+    def _wrong_content(self, names: Sequence[str], objects: Sequence[Mapping[str, Any]]) -> str | None:
         """Return a content that has another name, size or, as a web page, SHA-256 than it must."""
         key = bytes.fromhex(self.files.get("keys/workflow", b"").decode())
         contents = {name: self.files[f"blobs/{name}"] for name in names}
         misnamed = (name for name, data in contents.items() if hmac.digest(key, data, "sha256").hex() != name)
-        described = (name for event in self.events for name in wrongly_described(event["data"], contents))
-        return next(chain(misnamed, described), None)
+        return next(chain(misnamed, wrongly_described(objects, contents)), None)
 
     def _causes(self) -> str | BundleClaim:
         if len(self.events) != len(self.bodies) or not self.events:
@@ -418,17 +416,23 @@ class Verification(CheckpointClaims):
         return f"the checkpoint has no cosignature of {lacking} that is as young" if lacking else ""
 
 
-def content_names(value: Any, field_name: str = "") -> Iterator[str]:
-    """Yield the names of all contents that the data of an event refers to."""
+def objects_of(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all JSON objects in the data of an event, apart from what has any form."""
     if isinstance(value, dict):
-        for name, part in value.items():
-            if name not in OPAQUE:
-                yield from content_names(part, name)
-    elif isinstance(value, list):
-        for part in value:
-            yield from content_names(part)
-    elif field_name in CONTENT_FIELDS and isinstance(value, str) and _COMMITMENT.fullmatch(value):
         yield value
+        value = [part for name, part in value.items() if name not in OPAQUE]
+    for part in value:
+        if isinstance(part, (dict, list)):
+            yield from objects_of(part)
+
+
+def content_names(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the names of all contents that these objects refer to."""
+    for each in objects:
+        for field_name in CONTENT_FIELDS & each.keys():
+            name = each[field_name]
+            if isinstance(name, str) and _COMMITMENT.fullmatch(name):
+                yield name
 
 
 def erased_contents(events: Sequence[Any], entries: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -440,36 +444,22 @@ def erased_contents(events: Sequence[Any], entries: Sequence[Mapping[str, Any]])
             erased |= named & {*data.get("contents", ())} if data.get("documents") else named
         elif is_accepted and event["type"] == DOCUMENTS_ERASED:
             erased |= {name for document in data["documents"] for name in of_documents.get(document, ())}
-        named |= set(content_names(data))
-        for document in _documents(data):
-            of_documents.setdefault(document["documentId"], set()).update(content_names(document))
+        objects = [*objects_of(data)]
+        named |= {*content_names(objects)}
+        for each in objects:
+            if isinstance(each.get("documentId"), str):
+                of_documents.setdefault(each["documentId"], set()).update(content_names(objects_of(each)))
     return erased
 
 
-def _documents(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield all documents that the data of an event refers to."""
-    if isinstance(value, dict) and isinstance(value.get("documentId"), str):
-        yield value
-    if isinstance(value, dict):
-        value = [part for name, part in value.items() if name not in OPAQUE]
-    for part in value if isinstance(value, list) else ():
-        yield from _documents(part)
-
-
-def wrongly_described(value: Any, contents: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the contents that have another size or, as web pages, SHA-256 than the data of an event says."""
-    if isinstance(value, dict):
-        name = value.get("content")
+def wrongly_described(objects: Iterable[Mapping[str, Any]], contents: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the contents that have another size or, as web pages, SHA-256 than one of these objects says."""
+    for each in objects:
+        name = each.get("content")
         if isinstance(name, str) and (data := contents.get(name)) is not None:
-            is_other_page = "url" in value and sha256(data).hexdigest() != value["sha256"]
-            if is_other_page or value.get("size", len(data)) != len(data):
+            is_other_page = "url" in each and sha256(data).hexdigest() != each["sha256"]
+            if is_other_page or each.get("size", len(data)) != len(data):
                 yield name
-        for key, part in value.items():
-            if key not in OPAQUE:
-                yield from wrongly_described(part, contents)
-    elif isinstance(value, list):
-        for part in value:
-            yield from wrongly_described(part, contents)
 
 
 def file_lines(data: bytes) -> list[bytes]:

@@ -28,7 +28,6 @@ _SHOWN: Final = 20_000  # characters of a text; the file named beside it has the
 _NANO: Final = 1_000_000_000
 _NOT_PLAIN: Final = re.compile(r"[^\n -~]")
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Zl", "Zp"))
-_BACKTICKS: Final = re.compile("`+")
 
 
 class TimelineItem(NamedTuple):
@@ -51,7 +50,7 @@ def timeline_items(
         facts = [("Time", _utc(entry["time"])), ("Written by", _source(event["source"]))]
         facts += [("Place", place.strip())] if place else []
         facts += list(_facts(data))
-        texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if _is_text(data.get(key))]
+        texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if key in data and _is_text(data[key])]
         texts += list(_told(data, contents))
         yield TimelineItem(
             _visible(heading),
@@ -89,7 +88,7 @@ _PLAIN: Final = {
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what an event says in short values."""
     for key, name in _PLAIN.items():
-        if _is_text(data.get(key)):
+        if key in data and _is_text(data[key]):
             yield name, data[key]
     if isinstance(data.get("actor"), dict):
         yield "Actor", _actor(data["actor"])
@@ -162,15 +161,19 @@ def timeline_html(workflow_id: str, items: Iterable[TimelineItem]) -> str:
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="timeline" content="{FORMAT}">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{TITLE} {html.escape(workflow_id)}</title>",
+        f"<title>{TITLE} {_escaped(workflow_id)}</title>",
         f"<style>{_STYLE}</style>",
-        f"<p><em>{html.escape(PROOF)}</em></p><h1>{TITLE} <code>{html.escape(workflow_id)}</code></h1>",
+        f"<p><em>{_escaped(PROOF)}</em></p><h1>{TITLE} <code>{_escaped(workflow_id)}</code></h1>",
     ]
     for item in items:
-        facts = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in item.facts)
-        texts = "".join(f"<h3>{html.escape(name)}</h3><pre>{html.escape(text)}</pre>" for name, text in item.texts)
-        parts.append(f"<section><h2>{html.escape(item.heading)}</h2><dl>{facts}</dl>{texts}</section>")
+        facts = "".join(f"<dt>{name}</dt><dd>{_escaped(value)}</dd>" for name, value in item.facts)
+        texts = "".join(f"<h3>{_escaped(name)}</h3><pre>{_escaped(text)}</pre>" for name, text in item.texts)
+        parts.append(f"<section><h2>{_escaped(item.heading)}</h2><dl>{facts}</dl>{texts}</section>")
     return "\n".join([*parts, "</html>", ""])
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False)  # no attribute has a text
 
 
 def _words(kind: str) -> str:
@@ -213,7 +216,7 @@ def _cut(text: str) -> str:
 
 def _visible(text: str) -> str:
     """Return the text with control, format and private characters as their code points; line breaks stay."""
-    if text.replace("\n", "").isprintable():
+    if text.isprintable() or text.replace("\n", "").isprintable():
         return text
     return _NOT_PLAIN.sub(_visible_character, text)
 
@@ -236,4 +239,8 @@ def _code(text: str) -> str:
 
 
 def _longest_run(text: str) -> int:
-    return max(map(len, _BACKTICKS.findall(text))) if "`" in text else 0
+    """Return the number of backticks in the longest run of them."""
+    length = 0
+    while "`" * (length + 1) in text:
+        length += 1
+    return length

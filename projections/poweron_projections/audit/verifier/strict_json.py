@@ -17,8 +17,9 @@ class InvalidJson(ValueError):
 def parsed(data: bytes) -> Any:
     """Read a value; raise InvalidJson unless these are the only bytes in which it can be written."""
     try:
-        value = _DECODER.decode(data.decode())
-        is_canonical = _ENCODER.encode(value).encode() == data or encoded(value) == data
+        text = data.decode()
+        value = _DECODER.decode(text)
+        is_canonical = _ENCODER.encode(value) == text or encoded(value) == data
     except UnicodeError as error:
         raise InvalidJson("it is not UTF-8") from error
     except RecursionError as error:

@@ -4,6 +4,7 @@ Both are pure functions, so who remembers what they returned gets the same. A pr
 alone remembers nothing.
 """
 
+from collections import OrderedDict
 from typing import Final, TypeVar
 
 from poweron_events.codec import Undecodable, read_record
@@ -25,8 +26,8 @@ class FoldCache:
 
     def __init__(self) -> None:
         self._most = 0
-        self._read: dict[tuple[int, int], tuple[Record, Recorded | Undecodable]] = {}
-        self._judged: dict[tuple[int, int], tuple[Recorded, Judgement]] = {}
+        self._read = OrderedDict[tuple[int, int], tuple[Record, Recorded | Undecodable]]()
+        self._judged = OrderedDict[tuple[int, int], tuple[Recorded, Judgement]]()
 
     def share(self, records: int = REMEMBERED) -> None:
         """Remember this many records from now on."""
@@ -61,10 +62,10 @@ class FoldCache:
         return judgement
 
 
-def _put(remembered: dict[tuple[int, int], T], place: tuple[int, int], value: T, most: int) -> None:
+def _put(remembered: OrderedDict[tuple[int, int], T], place: tuple[int, int], value: T, most: int) -> None:
     remembered[place] = value
     if len(remembered) > most:
-        del remembered[next(iter(remembered))]
+        remembered.popitem(last=False)  # a dict would search its first item behind all that were deleted
 
 
 fold_cache: Final = FoldCache()

@@ -1,5 +1,6 @@
 """How far the rows go: the next offset of each partition, moved by compare-and-set in the rows' transaction."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -19,6 +20,8 @@ class OffsetRow(NamedTuple):
 OFFSETS = Table("offsets", OffsetRow, key=("topic", "partition"), keeps="first")
 
 _READ: Final = "SELECT partition, next_offset FROM offsets WHERE topic = $1"
+
+_READ_ALL: Final = "SELECT topic, partition, next_offset FROM offsets"
 
 _MOVE: Final = """
 UPDATE offsets
@@ -47,6 +50,14 @@ async def stay(connection: Connection) -> None:
 async def read(connection: Connection, topic: str) -> dict[int, int]:
     """Return the next offset of every partition that has a row."""
     return {row["partition"]: row["next_offset"] for row in await connection.fetch(_READ, topic)}
+
+
+async def read_all(connection: Connection) -> Mapping[str, Mapping[int, int]]:
+    """Return the next offset of every partition that has a row, by its topic; of other topics there is none."""
+    found = defaultdict[str, dict[int, int]](dict)
+    for row in await connection.fetch(_READ_ALL):
+        found[row["topic"]][row["partition"]] = row["next_offset"]
+    return found
 
 
 async def begin(connection: Connection, topic: str, partitions: Iterable[int]) -> None:

@@ -160,11 +160,9 @@ def lag_level(lag: int, *, has_members: bool) -> LagLevel:
     return "warning" if lag >= MANY_BEHIND else "ok"
 
 
-async def _projected(pool: Pool) -> dict[str, dict[int, int]]:
+async def _projected(pool: Pool) -> Mapping[str, Mapping[int, int]]:
     async with acquire(pool) as connection:
-        return {
-            topic.name: await offsets.read(connection, topic.name) for topic in (topics.EVENTS, *topics.BESIDE_EVENTS)
-        }
+        return await offsets.read_all(connection)
 
 
 async def open_workflows(pool: Pool) -> OpenWorkflows:

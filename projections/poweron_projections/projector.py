@@ -26,6 +26,7 @@ GATHER: Final = 0.05  # seconds for which records gather after a transaction: ma
 GATHER_EACH: Final = 0.004  # seconds for each record of the transaction, if many arrive
 GATHER_MOST: Final = 0.1  # seconds
 GATHER_BESIDE: Final = 0.25  # seconds for records of the other topics: no one waits for their rows
+GATHER_BESIDE_MOST: Final = 0.5  # seconds for them, if many arrive
 POLL: Final = 0.2  # seconds
 IDLE: Final = 5.0  # seconds without records before the position of the rows is checked
 LONG_WORK: Final = 0.5  # seconds that a transaction may take before polling continues beside it
@@ -46,7 +47,7 @@ async def run(log: EventLog, pool: Pool, projected: Projected | None = None) -> 
 async def _follow(log: EventLog, pool: Pool, topic: str, group: str, projected: Projected | None = None) -> None:
     async with log.follow(topic, group) as follower:
         renew = partial(rebuild, log, pool)
-        least, most = (GATHER, GATHER_MOST) if topic == topics.EVENTS.name else (GATHER_BESIDE, GATHER_BESIDE)
+        least, most = (GATHER, GATHER_MOST) if topic == topics.EVENTS.name else (GATHER_BESIDE, GATHER_BESIDE_MOST)
         writer = RowWriter(log, pool, topic, renew=renew, projected=projected)
         following = _Following(follower, writer, partial(gathering, least=least, most=most))
         while True:

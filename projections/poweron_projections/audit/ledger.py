@@ -35,7 +35,7 @@ from poweron_projections.projection import Read, read
 
 KEY: Final = b"ledger"
 """The key of all entries: they keep the order in which they were appended."""
-TURN: Final = 200  # records entered before other tasks get their turn
+TURN: Final = 500  # records entered before other tasks get their turn
 WAIT: Final = 0.05  # seconds between two looks whether the rows have caught up
 
 
@@ -59,8 +59,12 @@ class Ledger:
     """Where the open workflows are."""
     changed: dict[str, Head] = field(default_factory=dict)
     """Where the workflows are that have entries since the last heads."""
+    ended: dict[str, Head] = field(default_factory=dict)
+    """Where those are that changed before the last heads and are still held."""
     held: dict[str, Workflow] = field(default_factory=dict)
     """The states of workflows that may receive records: the next one is judged by them."""
+    in_rows: int = 0
+    """The number of entries that the rows held when they were read last."""
     released: int = 0
     """The rows must hold this many entries before a workflow that is not held is read from them."""
     clock: LedgerClock = field(default_factory=LedgerClock)
@@ -80,12 +84,12 @@ class Ledger:
         end = (await log.ends(topics.LEDGER.name))[0]
         while True:
             async with snapshot(pool) as connection:
-                taken = (await offsets.read(connection, topics.LEDGER.name)).get(0, 0)
+                reached = await offsets.read_all(connection)
+                taken = reached[topics.LEDGER.name].get(0, 0)
                 if taken > end:
                     raise lost_entries(end, taken)
                 positions = dict.fromkeys(range(topics.PARTITIONS), 0) | await ledger_positions(connection)
-                projected = await offsets.read(connection, topics.EVENTS.name)
-                if taken == end and _is_projected(projected, positions):
+                if taken == end and _is_projected(reached[topics.EVENTS.name], positions):
                     heads = await listed_heads(connection, end)
                     tree = await loaded_tree(connection, end)
                     open_heads = {head.workflow_id: head for head in heads.open}
@@ -122,13 +126,14 @@ class Ledger:
         envelope = recorded.envelope
         before = self.held[envelope.workflow_id]
         before, after, verdict = fold_cache.judge(before, recorded)
-        head = self.changed.get(before.id) or self.open_heads.get(before.id)
+        head = self.changed.get(before.id) or self.open_heads.get(before.id) or self.ended.get(before.id)
         previous = "" if head is None else head.leaf
         named = NamedRecord(before.id, envelope.id, envelope.type)
-        entry = event_entry(record, named, verdict=verdict, seq=before.seq, previous=previous)
+        seq, digest = before.seq, recorded.sha256
+        entry = event_entry(record, named, verdict=verdict, seq=seq, previous=previous, digest=digest)
         self.is_export_entered |= isinstance(envelope.event, WorkflowExported)
         self.held[before.id] = after
-        self.changed[before.id] = Head(before.id, before.seq, leaf_hash(entry).hex())
+        self.changed[before.id] = Head(before.id, seq, leaf_hash(entry).hex())
         return entry
 
     async def _hold(self, reads: Sequence[Read]) -> None:
@@ -142,9 +147,9 @@ class Ledger:
         needed = {each.partition: each.before for each in asked.values()}
         while True:
             async with snapshot(self.pool) as connection:
-                projected = await offsets.read(connection, topics.EVENTS.name)
-                entered = (await offsets.read(connection, topics.LEDGER.name)).get(0, 0)
-                if entered >= self.released and _is_projected(projected, needed):
+                reached = await offsets.read_all(connection)
+                self.in_rows = reached[topics.LEDGER.name].get(0, 0)
+                if self.in_rows >= self.released and _is_projected(reached[topics.EVENTS.name], needed):
                     async for workflow, head in past_workflows(connection, list(asked.values())):
                         self.held[workflow.id] = workflow
                         if head is not None:
@@ -183,7 +188,6 @@ class Ledger:
         entry = heads_entry([*heads.values()], open_count=open_count, size=size, time_ms=now_ms, as_of_ms=as_of_ms)
         await self.append([entry])
         self._release()
-        self.signed = self.tree.size
         checkpoint = Checkpoint(self.keys[0].name, self.tree.size, self.tree.root)
         return signed_checkpoint(checkpoint, keys or self.keys, now_ms)
 
@@ -196,11 +200,19 @@ class Ledger:
         await self.log.append(topics.CHECKPOINTS.name, [Message(KEY, str(note).encode())])
 
     def _release(self) -> None:
-        """Forget the workflows that are not open; the rows hold them."""
-        self.held = {name: workflow for name, workflow in self.held.items() if name in self.open_heads}
+        """Forget the workflows that are not open and did not change since the heads before these.
+
+        Only once the rows hold those heads: otherwise, entering would have to wait for the rows.
+        """
+        if self.in_rows >= self.signed:
+            kept = self.open_heads.keys() | self.changed.keys()
+            self.held = {name: workflow for name, workflow in self.held.items() if name in kept}
+            self.ended.clear()
+            self.released = max(self.released, self.signed)
+        self.ended |= self.changed
         self.changed.clear()
         self.is_export_entered = False
-        self.released = self.tree.size
+        self.signed = self.tree.size
 
 
 def signed_checkpoint(checkpoint: Checkpoint | None, keys: Sequence[SigningKey], now_ms: int) -> SignedNote:

@@ -24,7 +24,8 @@ from poweron_projections.connection import Pool, snapshot
 
 log = logging.getLogger(__name__)
 
-ANSWER_WITHIN: Final = 3.0  # seconds for all requests to a witness about one checkpoint
+ANSWER_WITHIN: Final = 3.0  # seconds for a witness to answer a request
+ROWS_WITHIN: Final = 10.0  # seconds for the rows to hold what a checkpoint signs
 TRIES: Final = 3  # requests; another ledger may move the witness on between two of them
 LOOK: Final = 0.02  # seconds between two looks whether the rows have caught up
 
@@ -77,8 +78,7 @@ class LedgerWitnesses:
 
     async def _asked(self, endpoint: WitnessEndpoint, submission: "_Submission") -> list[NoteSignature]:
         try:
-            async with asyncio.timeout(self.answer_within):
-                lines = await self._cosignatures(endpoint, submission)
+            lines = await self._cosignatures(endpoint, submission)
         except LedgerAlarm:
             raise
         except (TimeoutError, PowerOnError) as error:
@@ -96,7 +96,9 @@ class LedgerWitnesses:
         size = submission.checkpoint.size
         for _ in range(TRIES):
             old = min(self._sizes.get(endpoint.name, 0), size)
-            answer = await endpoint.add_checkpoint(await submission.request(old))
+            request = await submission.request(old)
+            async with asyncio.timeout(self.answer_within):
+                answer = await endpoint.add_checkpoint(request)
             if answer.status == OK:
                 self._sizes[endpoint.name] = size
                 return _cosignatures_in(submission.note, answer.body, endpoint.keys)
@@ -128,15 +130,23 @@ class _Submission:
         return Checkpoint.parse(self.note.text)
 
     async def request(self, old_size: int) -> bytes:
-        """Return the request, once the rows hold what the proof is made from."""
+        """Return the request, once the rows hold what the proof is made from; raise Unavailable if they do not."""
         size, proof = self.checkpoint.size, list[bytes]()
-        while 0 < old_size < size and not proof:
+        if 0 < old_size < size:
+            try:
+                async with asyncio.timeout(ROWS_WITHIN):
+                    proof = await self._proof(old_size, size)
+            except TimeoutError as error:
+                said = f"The rows do not hold the first {size} entries yet, so nothing proves to it that they continue"
+                raise Unavailable(f"{said} the {old_size} that it knows.") from error
+        return bytes(WitnessRequest(old_size, proof, self.note))
+
+    async def _proof(self, old_size: int, size: int) -> list[bytes]:
+        while True:
             async with snapshot(self.pool) as connection:
                 if (await offsets.read(connection, topics.LEDGER.name)).get(0, 0) >= size:
-                    proof = await stored_consistency_proof(connection, old_size, size)
-                    continue
+                    return await stored_consistency_proof(connection, old_size, size)
             await asyncio.sleep(LOOK)
-        return bytes(WitnessRequest(old_size, proof, self.note))
 
     async def expect_entries(self, witness: str, known: int) -> None:
         """Check that the topic has as many entries as a witness has cosigned; another ledger may have signed them."""

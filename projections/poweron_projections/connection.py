@@ -143,16 +143,19 @@ async def acquire(pool: Pool) -> AsyncGenerator[Connection, None]:
         async with pool.acquire(timeout=CONNECT_TIMEOUT) as connection:
             try:
                 yield connection
-            except BaseException:
-                _end_transaction(connection)
+            except asyncio.CancelledError:
+                _terminate(connection)
                 raise
 
 
-def _end_transaction(connection: Connection) -> None:
-    """Close a connection whose transaction could not be ended, for example because a second cancellation came."""
+def _terminate(connection: Connection) -> None:
+    """Close the connection of a task that was cancelled.
+
+    A statement that was being prepared, or a transaction whose end was cancelled too, would go on in the pool, and keep
+    its locks.
+    """
     with suppress(exceptions.InterfaceError):  # the connection was lost and is no longer in the pool
-        if connection.is_in_transaction():
-            connection.terminate()
+        connection.terminate()
 
 
 @asynccontextmanager

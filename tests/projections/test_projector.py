@@ -32,8 +32,10 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Polled, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
+from poweron_events.task_cancellation import cancel_task
 from poweron_projections import bootstrap, offsets, projector, reader, request_answers, rows, workflow_excerpts
 from poweron_projections.connection import Connection, Pool, acquire, snapshot
+from poweron_projections.migrations import migrate
 from poweron_projections.rebuild import rebuild
 from poweron_projections.records import compress, decompress
 from poweron_projections.rows import RowWriter
@@ -342,6 +344,25 @@ async def test_a_transaction_that_is_cancelled_twice_leaves_no_connection_in_it(
         with pytest.raises(asyncio.CancelledError):
             await asleep
     assert told == []
+
+
+async def test_a_statement_that_is_cancelled_while_it_is_prepared_locks_no_table(pool: Pool) -> None:
+    await migrate(pool)
+    async with acquire(pool) as other:
+        await other.execute("SET lock_timeout = '5s'")
+        for number in range(100):  # each is cancelled a little later than the one before
+            await count_rows(pool, name="once")  # so that there is a connection
+            reading = asyncio.create_task(count_rows(pool, name=f"rows{number}"))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            await cancel_task(reading)
+            async with other.transaction():
+                await other.execute("LOCK TABLE offsets IN ACCESS EXCLUSIVE MODE")
+
+
+async def count_rows(pool: Pool, name: str) -> None:
+    async with acquire(pool) as connection:
+        await connection.fetch(f"SELECT count(*) AS {name} FROM offsets WHERE partition <> $1", 0)
 
 
 async def sleep_in_transaction(pool: Pool) -> None:

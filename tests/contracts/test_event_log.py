@@ -53,10 +53,13 @@ async def _own_partitions(follower: Follower, count: int) -> frozenset[int]:
 async def test_what_is_appended_is_read_back_in_order_with_its_bytes(log: EventLog) -> None:
     values = [b"first", b"second", *(b"%d " % number * 2_000 for number in range(60)), b"large" * 40_000, b"last"]
     assert list(await log.append(TOPIC, [Message(b"w", value) for value in values[:2]])) == [0, 1]
-    assert list(await log.append(TOPIC, [Message(b"w", value) for value in values[2:]])) == [*range(2, len(values))]
+    many = log.append(TOPIC, [Message(b"w", value) for value in values[2:]])
+    appended, *others = await asyncio.gather(many, *(log.append(TOPIC, [Message(b"w", b"beside")]) for _ in range(9)))
+    assert sorted([*appended, *(offset for offsets in others for offset in offsets)]) == [*range(2, len(values) + 9)]
     async with log.follow(TOPIC, "readers") as follower:
-        records = await _collect(follower, lambda found: len(found) == len(values))
-    assert _values(records) == values
+        records = await _collect(follower, lambda found: len(found) == len(values) + 9)
+    assert [value for value in _values(records) if value != b"beside"] == values
+    assert [records[offset].value for offset in appended] == values[2:]
     assert {record.partition for record in records} == {log.partition_of(TOPIC, b"w")}
     assert all(record.key == b"w" and record.time_ms > 1_700_000_000_000 for record in records)
 

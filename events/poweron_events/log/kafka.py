@@ -29,7 +29,7 @@ from poweron_events.log.kafka_topics import prepare
 from poweron_events.task_cancellation import retrieve_error
 
 MAX_BATCH = 131_072  # bytes before compression, far below a topic's limit: appends of many workflows share a batch
-MANY = 20  # messages to one partition from which on they are appended in whole batches
+MANY = 20  # messages of one key from which on they are appended in whole batches
 READ_TIMEOUT = 1.0  # seconds that a read waits for records
 FETCHED = 1_048_576  # bytes of each partition in one fetch
 
@@ -97,12 +97,14 @@ class KafkaLog:
         producer = self._producer or await self._ready_producer()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                places = [self.partition_of(topic, message.key) for message in messages]
-                if len(messages) >= MANY and len({*places}) == 1:
-                    return await _appended_in_batches(producer, TopicPartition(physical, places[0]), messages)
+                if len(messages) >= MANY and len({message.key for message in messages}) == 1:
+                    partition = TopicPartition(physical, self.partition_of(topic, messages[0].key))
+                    return await _appended_in_batches(producer, partition, messages)
                 sent = [
-                    await producer.send(physical, message.value, key=message.key, partition=place)
-                    for message, place in zip(messages, places, strict=True)
+                    await producer.send(
+                        physical, message.value, key=message.key, partition=self.partition_of(topic, message.key)
+                    )
+                    for message in messages
                 ]
                 return [metadata.offset for metadata in await asyncio.gather(*sent)]
         except MessageSizeTooLargeError as error:
@@ -249,6 +251,8 @@ async def _appended_in_batches(
     for message in messages:
         while batches[-1].append(key=message.key, value=message.value, timestamp=None) is None:  # it is full
             batches.append(producer.create_batch())
+    for batch in batches:
+        batch.close()  # otherwise, messages of other tasks would be added while it waits
     sent = [await producer.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
     firsts = [metadata.offset for metadata in await asyncio.gather(*sent)]
     return [

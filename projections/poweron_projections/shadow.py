@@ -82,19 +82,17 @@ class Shadow:
         """Fold everything up to these ends into the rows; dead letters first, so that none is appended twice."""
         if DEAD_LETTERS in ends:
             await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
-        works = [
-            self._take(topic, ends[topic], LocalFolder())
-            for topic in BESIDE_EVENTS
-            if topic in ends and topic != DEAD_LETTERS
-        ]
         async with AsyncExitStack() as stack:
+            shares = list[tuple[str, Mapping[int, int], Folder]]()
             if EVENTS in ends:
                 taken = await offsets.read(self.connection, EVENTS)
                 left = sum(ends[EVENTS].values()) - sum(taken.values())
                 chosen = await stack.enter_async_context(folders(left, len(ends[EVENTS])))
-                shares = _shares(ends[EVENTS], len(chosen))
-                works += [self._take(EVENTS, *each) for each in zip(shares, chosen, strict=True)]
-            await _together(works)
+                parts = _shares(ends[EVENTS], len(chosen))
+                shares += [(EVENTS, part, folder) for part, folder in zip(parts, chosen, strict=True)]
+            others = [topic for topic in BESIDE_EVENTS if topic in ends and topic != DEAD_LETTERS]
+            shares += [(topic, ends[topic], LocalFolder()) for topic in others]
+            await _together(self._take(*share) for share in shares)
 
     async def _take(self, topic: str, ends: Mapping[int, int], folder: Folder) -> None:
         rows = Rows(self.log if self.tells else None, folder)

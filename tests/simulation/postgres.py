@@ -120,8 +120,8 @@ class SimulatedConnection:
         if self._written:
             self._commit()
 
-    def is_in_transaction(self) -> bool:
-        return False  # each is over at the end of its block, whatever befalls it
+    def terminate(self) -> None:
+        """Do nothing: each transaction is over at the end of its block, whatever befalls it."""
 
     def _commit(self) -> None:
         postgres = self._postgres

@@ -65,11 +65,10 @@ async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = ignore_progress) 
             with suppress(Conflict, DamagedRecord):  # no writer can continue from the live rows as they are
                 await _catch_up(log, pool, seen)
         shadow = Shadow(log, connection, tells=True, count=ReadCount(on_read))
-        await _begin(connection, f"{live}_shadow", f"{live}_replaced")
+        made = f"{live}_shadow"
+        await _begin(connection, made, f"{live}_replaced")
         await shadow.fill(seen)
-        damaged = None
-        if comparable:
-            damaged = await damaged_records(connection, expected=f"{live}_shadow", found=live)
+        damaged = await damaged_records(connection, expected=made, found=live) if comparable else None
         return await _exchange(shadow, live, seen, damaged)
 
 

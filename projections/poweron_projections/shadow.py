@@ -5,7 +5,6 @@ The caller's search path decides where they are: in a schema that stays, or in t
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -82,16 +81,12 @@ class Shadow:
         """Fold everything up to these ends into the rows; dead letters first, so that none is appended twice."""
         if DEAD_LETTERS in ends:
             await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
-        async with AsyncExitStack() as stack:
-            shares = list[tuple[str, Mapping[int, int], Folder]]()
-            if EVENTS in ends:
-                taken = await offsets.read(self.connection, EVENTS)
-                left = sum(ends[EVENTS].values()) - sum(taken.values())
-                chosen = await stack.enter_async_context(folders(left, len(ends[EVENTS])))
-                parts = _shares(ends[EVENTS], len(chosen))
-                shares += [(EVENTS, part, folder) for part, folder in zip(parts, chosen, strict=True)]
+        events = ends.get(EVENTS, {})
+        taken = await offsets.read(self.connection, EVENTS) if events else {}
+        async with folders(sum(events.values()) - sum(taken.values()), len(events)) as chosen:
+            shares = [(EVENTS, *each) for each in zip(_shares(events, len(chosen)), chosen, strict=True) if events]
             others = [topic for topic in BESIDE_EVENTS if topic in ends and topic != DEAD_LETTERS]
-            shares += [(topic, ends[topic], LocalFolder()) for topic in others]
+            shares += [(topic, dict(ends[topic]), LocalFolder()) for topic in others]
             await _together(self._take(*share) for share in shares)
 
     async def _take(self, topic: str, ends: Mapping[int, int], folder: Folder) -> None:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from commands import NOBODY, Shell
 from builders import Told, typical
 from poweron_events import topics
 from poweron_events.archive_events import WorkflowExported
+from poweron_events.envelope import rfc3339_of
 from poweron_projections.audit.verify_script import verify_script
 from poweron_services.client.connect import Connections
 
@@ -26,7 +26,7 @@ EXPORT = ("export", "--format", "bundle", "--without-content", "--json")
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339_of(time.time_ns() // 1_000_000)
 
 
 async def write(connections: Connections, stories: Sequence[Told]) -> None:

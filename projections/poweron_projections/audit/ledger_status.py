@@ -202,11 +202,12 @@ async def newest_checkpoint(connection: Connection) -> str | None:
 
 async def _read(connection: Connection) -> _Rows:
     kinds = {row["kind"]: row["entries"] for row in await connection.fetch(_KINDS)}
+    reached = await offsets.read_all(connection)
     newest, keys = await connection.fetchrow(_NEWEST), await connection.fetch(_KEYS)
     return _Rows(
-        taken=(await offsets.read(connection, topics.LEDGER.name)).get(0, 0),
+        taken=reached[topics.LEDGER.name].get(0, 0),
         positions=await ledger_positions(connection),
-        projected=await offsets.read(connection, topics.EVENTS.name),
+        projected=reached[topics.EVENTS.name],
         kinds=kinds,
         erased=await connection.fetchval(_ERASED, ERASURES),
         checkpoint=None if newest is None else (newest["size"], newest["time_ms"]),

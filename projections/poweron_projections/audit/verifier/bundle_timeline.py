@@ -50,7 +50,7 @@ def timeline_items(
         facts = [("Time", _utc(entry["time"])), ("Written by", _source(event["source"]))]
         facts += [("Place", place.strip())] if place else []
         facts += list(_facts(data))
-        texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if key in data and _is_text(data[key])]
+        texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if _is_text(data.get(key))]
         texts += list(_told(data, contents))
         yield TimelineItem(
             _visible(heading),
@@ -88,7 +88,7 @@ _PLAIN: Final = {
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what an event says in short values."""
     for key, name in _PLAIN.items():
-        if key in data and _is_text(data[key]):
+        if _is_text(data.get(key)):
             yield name, data[key]
     if isinstance(data.get("actor"), dict):
         yield "Actor", _actor(data["actor"])

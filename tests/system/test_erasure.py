@@ -84,8 +84,15 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     assert (held.code, held.lines[0]["status"]) == (0, "retained")
     refused = await shell("erase", workflow, "--reason", "No.", "--yes", "--json")
     assert (refused.code, refused.lines[0]["code"]) == (1, "on_hold")
-    await shell("retain", workflow, "--release", "case-1")
-    await shell("retain", workflow, "--until", "2020-01-01")
+    shown = await shell("retain", workflow, "--json")
+    assert shown.lines == [{"workflowId": workflow, "until": None, "holds": ["case-1"], "isErased": False}]
+    released = await shell("retain", workflow, "--release", "case-1", "--reason", "It is closed.", "--json")
+    assert released.code == 0, released.err
+    await shell("retain", workflow, "--until", "2040-01-01")
+    shortened = await shell("retain", workflow, "--until", "2020-01-01", "--json")
+    assert (shortened.code, shortened.lines[0]["code"]) == (1, "invalid_request")
+    shortened = await shell("retain", workflow, "--until", "2020-01-01", "--reason", "The law has changed.")
+    assert (shortened.code, "2020-01-01" in shortened.out, "2040-01-01" in shortened.out) == (0, True, True)
     expired = await shell("erase", "--expired", "--dry-run", "--json")
     assert [each["workflowId"] for each in expired.lines] == [workflow]
     erased = await shell("erase", "--expired", "--reason", IN_EVENTS["reason"], "--yes", "--json")

@@ -1,5 +1,6 @@
 """How long the content of a workflow is kept, and what of it was erased: a fold over its accepted events."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -27,12 +28,21 @@ class Retention:
 
     def is_over(self, now_ms: int) -> bool:
         """Return whether the time is over until which the content is kept."""
+        return now_ms >= self.end_ms
+
+    def ends_before(self, other: "Retention") -> bool:
+        """Return whether the content may be erased earlier than with the other: a hold or a later time is missing."""
+        return self.end_ms < other.end_ms or not {*other.holds} <= {*self.holds}
+
+    @property
+    def end_ms(self) -> float:
+        """Milliseconds since 1970 from which on the content may be erased, unless it is on hold; -inf without a date."""
         if self.until is None:
-            return True
+            return -math.inf
         try:
-            return now_ms >= parse_time_ms(self.until)
+            return parse_time_ms(self.until)
         except (ValueError, OverflowError):  # intake accepts no such time, but one may be forged
-            return False
+            return math.inf
 
     def is_expired(self, now_ms: int) -> bool:
         """Return whether the content was kept until a time that is over, and can be erased now."""
@@ -43,11 +53,12 @@ def retention(events: Iterable[Event]) -> Retention:
     """Fold the accepted events of a workflow, oldest first."""
     state = Retention()
     for event in events:
-        state = _after(state, event)
+        state = retention_after(state, event)
     return state
 
 
-def _after(state: Retention, event: Event) -> Retention:
+def retention_after(state: Retention, event: Event) -> Retention:
+    """Return the retention after one more accepted event."""
     result = state
     match event:
         case WorkflowRequested() | RoundRequested():

@@ -1,20 +1,35 @@
 """`poweron retain`: keep the content of workflows until a date, or on legal hold."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 from pydantic import TypeAdapter, ValidationError
+from rich.text import Text
 
 from poweron_events.archive_events import HoldName
 from poweron_events.envelope import parse_time_ms, rfc3339_of
+from poweron_events.fold.retention import Retention
+from poweron_projections import workflow_lifetimes
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_reason, load_settings, run_work, sentences, stop
+from poweron_services.cli.output import print_beside, print_json, printable, stdout
+from poweron_services.cli.query_commands import with_rows
 from poweron_services.cli.verb_commands import Reason, Workflows, named, print_results
+from poweron_services.client.connect import Connections
+from poweron_services.client.erasures import retention_words
 from poweron_services.client.verbs import Instruction
+from poweron_services.client.workflow_snapshot import verified_records
 from poweron_services.standalone import local_identity
 
-Hold = Annotated[str | None, typer.Option(metavar="NAME", help="Begin the legal hold of this name.")]
+Hold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Begin the legal hold of this name: up to 100 letters, digits and . _ / -, such as case-2026-17.",
+    ),
+]
 
 
 def retain(  # noqa: PLR0917 - typer reads them
@@ -32,7 +47,8 @@ def retain(  # noqa: PLR0917 - typer reads them
 ) -> None:
     """Keep the content of workflows until a date, or on legal hold.
 
-    Nothing of it is erased meanwhile. A workflow may be on several holds; the newest date counts.
+    Nothing of it is erased meanwhile. A workflow may be on several holds; the newest date counts. An earlier date, and
+    the end of a hold, need a --reason. Without --until, --hold and --release, shows how long content is kept.
     If no process serves, this one records it.
 
     Exit 0 all are retained, 1 at least one is not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
@@ -42,14 +58,36 @@ def retain(  # noqa: PLR0917 - typer reads them
         settings = load_settings()
         given = {"until": None if until is None else _time(until), "hold": hold, "released": release}
         change = {name: value for name, value in given.items() if value is not None}
-        if len(change) != 1:
-            stop("Give exactly one of --until, --hold and --release.", USAGE)
+        if len(change) > 1:
+            stop("Give only one of --until, --hold and --release.", USAGE)
+        if reason and not change:
+            stop("--reason says why --until, --hold or --release changes something: give one of them.", USAGE)
         _check_name(hold or release)
+        if release is not None and not reason.strip():
+            stop("Say with --reason why the hold is released; it is recorded in the log.", USAGE)
         ids = named(workflows or [])
+        if not change:
+            _show(ids, as_json=as_json)
+            raise typer.Exit(0)
         actor = settings.acting_through("cli")
         instruction = Instruction("retain", reason, actor, lambda _: local_identity(), change)
         failed = run_work(print_results(settings, instruction, ids, as_json=as_json), lambda: INTERRUPTED)
     raise typer.Exit(FAILED if failed else 0)
+
+
+def _show(ids: Sequence[str], *, as_json: bool) -> None:
+    """Print how long content of workflows is kept."""
+
+    async def look(connections: Connections) -> list[Retention]:
+        for id_ in ids:
+            await verified_records(connections, id_)
+        return [await workflow_lifetimes.workflow_retention(connections.pool, id_) for id_ in ids]
+
+    for id_, state in zip(ids, with_rows(look), strict=True):
+        if as_json:
+            print_json({"workflowId": id_, "until": state.until, "holds": [*state.holds], "isErased": state.is_erased})
+        else:
+            print_beside(stdout, Text(f"{id_}  "), printable(retention_words(state)))
 
 
 _NAME: Final = TypeAdapter(HoldName | None)

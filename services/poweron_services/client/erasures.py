@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from poweron_events.archive_events import ContentErased
+from poweron_events.event import UtcTime
+from poweron_events.fold.retention import Retention
 from poweron_events.request import DocumentErased
 from poweron_projections import workflow_lifetimes
 from poweron_projections.connection import Pool
@@ -54,9 +56,29 @@ async def lifetime(pool: Pool, workflow_id: str) -> str:
     state = await workflow_lifetimes.workflow_retention(pool, workflow_id)
     erasures = [event for event in events if event.type in workflow_lifetimes.ERASURES]
     parts = [f"{_erased_what(event)} {erased_words(event)}" for event in reversed(erasures)]
-    parts += [f"On legal hold: {', '.join(state.holds)}."] if state.holds else []
-    parts += [f"Content is kept until {state.until.replace('T', ' ').rstrip('Z')} (UTC)."] if state.until else []
-    return " ".join(parts)
+    return " ".join([*parts, *_retention_parts(state)])
+
+
+def retention_words(state: Retention) -> str:
+    """Return how long content is kept, as sentences."""
+    if state.is_erased:
+        return "All content was erased."
+    return " ".join(_retention_parts(state)) or "No date and no legal hold: content may be erased at any time."
+
+
+def _retention_parts(state: Retention) -> list[str]:
+    parts = [f"On legal hold: {', '.join(state.holds)}."] if state.holds else []
+    return parts + ([f"Content is kept until {_utc(state.until)}."] if state.until else [])
+
+
+def changed_retention_words(before: Retention, after: Retention) -> str:
+    """Return how long content is kept after a change, and until when it was kept before."""
+    earlier = f" Before: until {_utc(before.until)}." if before.until not in (None, after.until) else ""
+    return f"{retention_words(after)}{earlier}"
+
+
+def _utc(time: UtcTime | None) -> str:
+    return f"{(time or '').replace('T', ' ').rstrip('Z')} (UTC)"
 
 
 def _erased_what(event: EventEntry) -> str:

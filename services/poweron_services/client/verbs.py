@@ -13,6 +13,7 @@ from poweron_events.client import Sent, hear, send
 from poweron_events.codes import Code
 from poweron_events.errors import MissingContent, PowerOnError
 from poweron_events.event import DocumentRef
+from poweron_events.fold.retention import retention_after
 from poweron_events.request import (
     RequestIdentity,
     RequestPause,
@@ -26,11 +27,12 @@ from poweron_events.request import (
     own_budgets,
     workflow_id,
 )
-from poweron_projections import reader, request_answers
+from poweron_projections import reader, request_answers, workflow_lifetimes
 from poweron_projections.workflow_filter import Among
 from poweron_services.client.cancel import cancel
 from poweron_services.client.client_errors import NotServed
 from poweron_services.client.connect import Connections
+from poweron_services.client.erasures import changed_retention_words
 from poweron_services.client.follow import TAKEN_WITHIN, Callbacks, send_and_wait
 from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 
@@ -163,13 +165,16 @@ async def _retain(
     connections: Connections, instruction: Instruction, id_: str, callbacks: Callbacks, *, identity: RequestIdentity
 ) -> VerbResult:
     snapshot = await read_snapshot(connections, id_)
+    before = await workflow_lifetimes.workflow_retention(connections.pool, id_)
     asked = RequestRetention(
         workflow_id=id_, reason=instruction.reason, actor=instruction.actor, **dict(instruction.change)
     )
     record = await send_and_wait(connections, asked, snapshot, identity=identity, callbacks=callbacks)
     if isinstance(record.event, RequestRefused):
         return VerbResult(id_, "refused", record.event.precise_code, record.event.detail)
-    return VerbResult(id_, DONE[instruction.verb])
+    assert record.event is not None
+    kept = changed_retention_words(before, retention_after(before, record.event))
+    return VerbResult(id_, DONE[instruction.verb], detail=kept)
 
 
 async def _cancel(

@@ -17,7 +17,7 @@ from poweron_events.content_references import content_references, document_refer
 from poweron_events.envelope import parse_time_ms
 from poweron_events.event import Commitment, DocumentRef, Event
 from poweron_events.fold.partial import Stub
-from poweron_events.fold.retention import Retention
+from poweron_events.fold.retention import Retention, retention_after
 from poweron_events.request import MAX_DOCUMENTS, RequestIdentity
 from poweron_events.stream import claimed_actor
 from poweron_services.intake.judgement import Refusal
@@ -39,7 +39,9 @@ def archive_event(
             return ContentErased(documents=request.documents, legal_basis=request.legal_basis, **common)
         case RequestRetention():
             _check_retention(request, retention)
-            return WorkflowRetained(until=request.until, hold=request.hold, released=request.released, **common)
+            event = WorkflowRetained(until=request.until, hold=request.hold, released=request.released, **common)
+            _check_reason(event, retention)
+            return event
 
 
 def check_erasure(stub: Stub, retention: Retention, now_ms: int, *, is_stored: bool) -> None:
@@ -113,3 +115,13 @@ def _check_retention(request: RequestRetention, retention: Retention) -> None:
             raise Refusal("invalid_request", f"The request cannot be used: {request.until} is not a time.") from error
     if request.released is not None and request.released not in retention.holds:
         raise Refusal("no_such_hold", f"The workflow is not on the legal hold {request.released!r}.")
+
+
+def _check_reason(event: WorkflowRetained, before: Retention) -> None:
+    """Refuse to end a protection of the content without a reason."""
+    if event.reason.strip() or not retention_after(before, event).ends_before(before):
+        return
+    what = (
+        f"the hold {event.released!r} is released" if event.released else f"it is kept no longer until {before.until}"
+    )
+    raise Refusal("invalid_request", f"The request cannot be used: give a reason why {what}.")

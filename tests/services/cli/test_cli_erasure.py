@@ -27,7 +27,12 @@ WRONG = {
         ["erase", Told().id, "--reason", "Over."],
         "Nothing was done: add --yes to erase without a question.",
     ),
-    "nothing to retain": (["retain", Told().id], "Give exactly one of --until, --hold and --release."),
+    "two changes at once": (
+        ["retain", Told().id, "--until", "2033-12-31", "--hold", "case-1"],
+        "Give only one of --until, --hold and --release.",
+    ),
+    "a reason for nothing": (["retain", Told().id, "--reason", "It matters."], "--reason says why"),
+    "a release without a reason": (["retain", Told().id, "--release", "case-1"], "Say with --reason why the hold"),
     "no date": (["retain", Told().id, "--until", "soon"], "'soon' is neither a date such as 2033-12-31"),
     "no hold": (["retain", Told().id, "--hold", "two words"], "The name of a hold"),
 }

@@ -148,7 +148,7 @@ async def test_what_is_on_hold_or_open_or_kept_is_not_erased(
     log: MemoryLog, rows: Rows, store: ContentStore, names: dict[str, str]
 ) -> None:
     async with running(log, rows, content=store, now_ms=lambda: NOW_MS):
-        for change in ({"hold": "case-1"}, {"hold": "case-2"}, {"released": "case-1"}):
+        for change in ({"hold": "case-1"}, {"hold": "case-2"}, {"released": "case-1", "reason": "It is closed."}):
             await send(log, f"{change}", **change)
         await told(log, 3, WorkflowRetained)
         await send(log, "held", reason="They asked for it.", documents=("r1d1",))
@@ -156,16 +156,20 @@ async def test_what_is_on_hold_or_open_or_kept_is_not_erased(
         assert (refusal.code, "case-2" in refusal.detail, "case-1" in refusal.detail) == ("on_hold", True, False)
         await send(log, "unknown", released="case-1")
         assert (await refused(log, 2)).code == "no_such_hold"
-        await send(log, "released", released="case-2")
+        await send(log, "released without a reason", released="case-2", reason=" ")
+        assert (await refused(log, 3)).code == "invalid_request"
+        await send(log, "released", released="case-2", reason="It is closed.")
         await send(log, "until", until="2026-11-22T00:00:01Z")
         await told(log, 5, WorkflowRetained)
         await send(log, "too early", reason="They asked for it.")
-        assert (await refused(log, 3)).code == "retention_not_over"
-        await send(log, "shorter", until="2026-11-22T00:00:00Z")
+        assert (await refused(log, 4)).code == "retention_not_over"
+        await send(log, "shorter without a reason", until="2026-11-22T00:00:00Z")
+        assert (await refused(log, 5)).code == "invalid_request"
+        await send(log, "shorter", until="2026-11-22T00:00:00Z", reason="The law has changed.")
         await told(log, 6, WorkflowRetained)
         rows.stubs = {WORKFLOW: Stub(WORKFLOW, (0,), is_open=True, seq=1, last=0)}
         await send(log, "open", reason="They asked for it.")
-        assert (await refused(log, 4)).code == "round_open"
+        assert (await refused(log, 6)).code == "round_open"
         rows.stubs = {WORKFLOW: Stub(WORKFLOW, (0,), is_open=False, seq=1, last=0)}
         await send(log, "erase", reason="They asked for it.")
         await told(log, 1, ContentErased)

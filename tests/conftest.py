@@ -16,19 +16,17 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import asyncpg
 import httpcore2
 import pytest
 import structlog
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from s3 import S3, s3_server
-from servers import CHOICES, FirstRun, Pair, chosen_servers, run_outside, with_empty_data
+from servers import CHOICES, FirstRun, Pair, chosen_servers, empty_database, run_outside, with_empty_data
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
 CLOSING_TIMEOUT = 120.0  # seconds
-_LEAVE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = current_user"
 
 
 def pytest_configure() -> None:
@@ -132,20 +130,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 async def dsn(pair: Pair) -> AsyncGenerator[str, None]:
     """An empty database of its own."""
-    name = f"t{uuid.uuid4().hex}"
-    connection = await asyncpg.connect(pair.postgres)
-    await connection.execute(f"CREATE DATABASE {name}")
-    try:
-        yield _with_database(pair.postgres, name)
-    finally:
-        await connection.fetch(_LEAVE, name)
-        await connection.execute(f"DROP DATABASE {name}")  # it waits, and sends away whoever cleans up there by itself
-        await connection.close()
-
-
-def _with_database(dsn: str, name: str) -> str:
-    base, question, options = dsn.partition("?")
-    return f"{base.rpartition('/')[0]}/{name}{question}{options}"
+    async with empty_database(pair.postgres) as dsn:
+        yield dsn
 
 
 @pytest.fixture

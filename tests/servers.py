@@ -8,19 +8,22 @@ import asyncio
 import gc
 import os
 import subprocess
+import uuid
 import warnings
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import asyncpg
 import pytest
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
 Result = TypeVar("Result")
+_LEAVE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = current_user"
 
 
 @dataclass(frozen=True)
@@ -159,3 +162,22 @@ CHOICES: dict[str, Callable[[Path], AbstractContextManager[Pair]]] = {
     "docker": docker_servers,
     "embedded": embedded_servers,
 }
+
+
+@asynccontextmanager
+async def empty_database(postgres: str) -> AsyncGenerator[str, None]:
+    """The address of a database of its own on this server, which is dropped at the end."""
+    name = f"t{uuid.uuid4().hex}"
+    connection = await asyncpg.connect(postgres)
+    await connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield _with_database(postgres, name)
+    finally:
+        await connection.fetch(_LEAVE, name)
+        await connection.execute(f"DROP DATABASE {name}")  # it waits, and sends away whoever cleans up there by itself
+        await connection.close()
+
+
+def _with_database(dsn: str, name: str) -> str:
+    base, question, options = dsn.partition("?")
+    return f"{base.rpartition('/')[0]}/{name}{question}{options}"

@@ -194,6 +194,7 @@ async def test_what_cannot_be_exported_is_said_in_a_sentence(shell: Shell, conne
         (("--since", SINCE, "--sample", "2", "--seed", SEED), 2, "say with --until when it ends"),
         (("--since", "2021-01-01", "--until", SINCE), 2, "The period ends before it begins."),
         (("--all", "--since", SINCE), 2, "use it without --since"),
+        (("--since", "2026-99-01"), 2, "--since 2026-99-01: give a date such as 2026-07-01"),
         ((typical().id, "--all"), 2, "Name workflows, or a period"),
         (("--from-file", "none.txt"), 2, "cannot be read: No such file or directory"),
         ((NOBODY,), 1, "There is no workflow"),

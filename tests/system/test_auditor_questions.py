@@ -30,8 +30,8 @@ decision = "allow"
 """
 ANSWERS = (
     r"Written: sample\.zip",
-    r"V15  ok .*V16  ok .*sample\.zip is what the ledger holds",
-    r"V9  ok .*V13  ok .*is what its checkpoints say",
+    r"V15  ok .*V16  ok .*sample\.zip is verified: it is what the ledger holds",
+    r"V9  ok .*V13  ok .*is verified: it is what its checkpoints say",
     r"Ledger: \d+ entries.*Checkpoint: of \d+ entries, signed \d+ s ago.*Witnesses: none are configured",
     r"workflow\.requested\.v1 .* by \(cli, not verified\) ada.*workflow\.exported\.v1 .* ada",
     r"round end .*120\.50 EUR.*workflow start .*What is the total of the invoice\?",

@@ -65,6 +65,23 @@ async def connections(
             yield connections
 
 
+async def keep_until_a_past_date(shell: Shell, workflow: str) -> None:
+    """Put the content on hold and keep it for long; then end both, which needs a reason."""
+    held = await shell("retain", workflow, "--hold", "case-1", "--json")
+    assert (held.code, held.lines[0]["status"]) == (0, "retained")
+    refused = await shell("erase", workflow, "--reason", "No.", "--yes", "--json")
+    assert (refused.code, refused.lines[0]["code"]) == (1, "on_hold")
+    shown = await shell("retain", workflow, "--json")
+    assert shown.lines == [{"workflowId": workflow, "until": None, "holds": ["case-1"], "isErased": False}]
+    released = await shell("retain", workflow, "--release", "case-1", "--reason", "It is closed.", "--json")
+    assert released.code == 0, released.err
+    await shell("retain", workflow, "--until", "2040-01-01")
+    shortened = await shell("retain", workflow, "--until", "2020-01-01", "--json")
+    assert (shortened.code, shortened.lines[0]["code"]) == (1, "invalid_request")
+    shortened = await shell("retain", workflow, "--until", "2020-01-01", "--reason", "The law has changed.")
+    assert (shortened.code, "2020-01-01" in shortened.out, "2040-01-01" in shortened.out) == (0, True, True)
+
+
 async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     shell: Shell, connections: Connections, tmp_path: Path
 ) -> None:
@@ -80,19 +97,7 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     unreadable = f'{{"workflowId": "{workflow}", "prompt": "canary-unreadable"'.encode()
     await connections.log.append(topics.REQUESTS.name, [Message(workflow.encode(), unreadable)])
 
-    held = await shell("retain", workflow, "--hold", "case-1", "--json")
-    assert (held.code, held.lines[0]["status"]) == (0, "retained")
-    refused = await shell("erase", workflow, "--reason", "No.", "--yes", "--json")
-    assert (refused.code, refused.lines[0]["code"]) == (1, "on_hold")
-    shown = await shell("retain", workflow, "--json")
-    assert shown.lines == [{"workflowId": workflow, "until": None, "holds": ["case-1"], "isErased": False}]
-    released = await shell("retain", workflow, "--release", "case-1", "--reason", "It is closed.", "--json")
-    assert released.code == 0, released.err
-    await shell("retain", workflow, "--until", "2040-01-01")
-    shortened = await shell("retain", workflow, "--until", "2020-01-01", "--json")
-    assert (shortened.code, shortened.lines[0]["code"]) == (1, "invalid_request")
-    shortened = await shell("retain", workflow, "--until", "2020-01-01", "--reason", "The law has changed.")
-    assert (shortened.code, "2020-01-01" in shortened.out, "2040-01-01" in shortened.out) == (0, True, True)
+    await keep_until_a_past_date(shell, workflow)
     expired = await shell("erase", "--expired", "--dry-run", "--json")
     assert [each["workflowId"] for each in expired.lines] == [workflow]
     erased = await shell("erase", "--expired", "--reason", IN_EVENTS["reason"], "--yes", "--json")
@@ -121,6 +126,8 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     shown = await shell("show", workflow)
     assert (shown.code, "All content was erased at " in shown.err, "was erased." in shown.err) == (0, True, True)
     assert "round1_request, erased" in (await shell("documents", workflow)).out
+    cited = await shell("sources", workflow)
+    assert (cited.code, cited.out, "All content was erased at " in cited.err) == (0, "", True)
     bundle = await shell("export", workflow, "--format", "bundle", "--output", "bundle.zip", "--json")
     key = (await shell("audit", "key")).out.splitlines()[0]
     assert (bundle.code, (await shell("audit", "verify", "--key", key, "bundle.zip")).code) == (0, 0)

@@ -36,7 +36,7 @@ class Retention:
 
     @property
     def end_ms(self) -> float:
-        """Milliseconds since 1970 from which on the content may be erased, unless it is on hold; -inf without a date."""
+        """The time, in milliseconds since 1970, from which on content without a hold may be erased; -inf if any."""
         if self.until is None:
             return -math.inf
         try:

@@ -285,8 +285,8 @@ class LedgerVerification:
         waiting = sum(max(0, end - self.next_offsets.get(number, 0)) for number, end in ends.items())
         unsigned = self.tree.size - (0 if self.signed is None else self.signed.size)
         details = {
-            "V4": f"{waiting} {'record is' if waiting == 1 else 'records are'} not entered yet" if waiting else "",
-            "V5": f"{unsigned} entries are not signed yet" if unsigned else "",
+            "V4": f"{_newer(waiting, 'record', 'records')} to be entered" if waiting else "",
+            "V5": f"{_newer(unsigned, 'entry', 'entries')} to be signed" if unsigned else "",
             "V6": self._signers.told,
             "V9": "" if self._older.notes else "you gave no older checkpoint",
             "V14": "" if max_age_s is not None else "you set no --max-age",
@@ -370,3 +370,7 @@ class _OlderCheckpoints:
 
 def _at(record: Record | ParsedEntry) -> str:
     return f"{record.partition}/{record.offset}"
+
+
+def _newer(count: int, one: str, several: str) -> str:
+    return f"1 newer {one} waits" if count == 1 else f"{count:,} newer {several} wait"

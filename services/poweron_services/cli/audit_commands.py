@@ -126,6 +126,8 @@ def replay(
     writes nothing. With --at, replays only the decision that is event --at; with --model too, asks models for that
     decision instead, and shows their answers side by side.
 
+    A decision whose prompt or documents were erased is inconclusive.
+
     Exit 0 nothing differs, 1 a decision or a prompt would now be different, 2 wrong usage.
     """
     if every and workflow is not None:

@@ -17,7 +17,8 @@ from poweron_services.analytics.report_figures import Figures, read_figures
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
-from poweron_services.cli.error_messages import sentences
+from poweron_services.cli.context import USAGE
+from poweron_services.cli.error_messages import sentences, stop
 from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
@@ -32,7 +33,7 @@ PERIOD: Final = 10.0  # seconds between exports while following
 def bi_export(
     output: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.")],
     since: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], metavar="DATE", help="Only days from this one on.")
+        str | None, typer.Option(metavar="DATE", help="Only days from this one on, such as 2026-07-01.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep exporting new data until Ctrl-C.")] = False,
     as_json: AsJson = False,
@@ -42,8 +43,8 @@ def bi_export(
     The day is the one on which a workflow was opened, in UTC. A day is written again only if it has new data.
     Requires DuckDB: `pip install 'poweron-services[bi]'`.
     """
+    first_day = None if since is None else _day(since)
     files.check_writable(output)
-    first_day = None if since is None else since.date()
 
     async def exporting(connections: Connections) -> None:
         _print_export(await _export(connections, output, first_day), output, as_json=as_json)
@@ -53,6 +54,13 @@ def bi_export(
             tell(f"Stopped following; {output} is complete, and the next export continues from there.")
 
     with_rows(exporting)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        stop(f"--since {text}: give a date such as 2026-07-01.", USAGE)
 
 
 async def _follow(connections: Connections, output: Path, since: date | None, *, as_json: bool) -> None:

@@ -1,7 +1,9 @@
 """`poweron erase`: erase content of workflows, and list what remains of their text."""
 
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Annotated, Final
@@ -11,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from poweron_events.archive_events import DocumentIds, RequestErasure
 from poweron_events.errors import PowerOnError
+from poweron_events.event import PREFIX
 from poweron_projections import workflow_lifetimes
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.context import FAILED, USAGE
@@ -23,10 +26,10 @@ from poweron_services.client.erase import Erasure, stored_content, with_remains
 from poweron_services.client.erase import erase as erase_content
 from poweron_services.client.event_words import size
 from poweron_services.client.follow import Callbacks
+from poweron_services.client.text_remains import RemainingText
 from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections, while_recording
 
-SHOWN: Final = 30  # fields that remain; `--json` lists all
 PROMISE: Final = (
     "What events contain stays: the request, names, objectives, parameters, snippets, summaries, reasons, the answer."
 )
@@ -175,15 +178,28 @@ def _print(erasure: Erasure, *, as_json: bool) -> None:
         )
         return
     of = f"documents {', '.join(map(printable, erasure.documents))}" if erasure.documents else "all content"
-    amount = f"{counted(erasure.contents, 'content')}, {size(erasure.bytes)}"
+    unnamed = "" if erasure.documents else ", with those that no event names"
+    amount = f"{counted(erasure.contents, 'stored content')}{unnamed}; {size(erasure.bytes)}"
     stdout.print(f"Erased {of} of workflow {erasure.workflow_id} ({amount}).", soft_wrap=True)
     stdout.print(f"{PROMISE} {OF_DOCUMENTS if erasure.documents else ''}".strip(), soft_wrap=True)
-    for field in erasure.remains[:SHOWN]:
-        place = f"event {field.seq}" if field.seq is not None else f"{field.topic} {field.partition}/{field.offset}"
-        stdout.print(f"  {place:<24} {printable(field.type)} {printable(field.field)}: {field.characters:,} characters")
-    if len(erasure.remains) > SHOWN:
-        stdout.print(f"  … and {len(erasure.remains) - SHOWN:,} more fields; `--json` lists all.")
+    _print_remains(erasure.remains)
     if erasure.copies:
         stdout.print(
             f"These workflows were made from it and may have copies: {', '.join(erasure.copies)}", soft_wrap=True
         )
+
+
+def _print_remains(remains: Sequence[RemainingText]) -> None:
+    """Print how much text remains in which fields, one line for each type of event."""
+    by_type = dict[str, Counter[str]]()
+    for text in remains:
+        kind = text.type.removeprefix(PREFIX) or f"unreadable, in {text.topic}"
+        by_type.setdefault(kind, Counter())[_INDEX.sub("", text.field)] += text.characters
+    for kind, fields in by_type.items():
+        listed = ", ".join(f"{field} {characters:,}" for field, characters in fields.items())
+        stdout.print(f"  {printable(kind)}: {printable(listed)}", soft_wrap=True)
+    if remains:
+        stdout.print("The numbers are characters; `--json` lists each field with its event.")
+
+
+_INDEX: Final = re.compile(r"\[\d+\]")

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Final, Literal, cast
 import typer
 
 from poweron_projections.audit.period_proof import Period
+from poweron_projections.audit.verifier.verify_command import moment_ms
 from poweron_services.cli import files
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.bundle_export import BundleWish, export_bundle
@@ -24,8 +24,6 @@ from poweron_services.trace_export.ocsf_events import is_ocsf_of, ocsf_events
 from poweron_services.trace_export.prov_document import is_prov_of, prov_document
 from poweron_services.trace_export.workflow_trace import exported_trace, is_trace_of
 
-TIMES: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ"]
-EPOCH: Final = datetime.fromtimestamp(0, UTC)
 Format = Literal["events", "otel", "openinference", "ocsf", "prov"]
 OF_SEVERAL: Final = ("bundle", "ocsf", "prov")
 
@@ -53,11 +51,9 @@ ExportReason = Annotated[
 ]
 FromFile = Annotated[Path | None, typer.Option(metavar="IDS", help="A file with the ids of several workflows.")]
 Since = Annotated[
-    datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="A bundle of all workflows since then (UTC).")
+    str | None, typer.Option(metavar="TIME", help="A bundle of all workflows since this date or time (UTC).")
 ]
-Until = Annotated[
-    datetime | None, typer.Option(formats=TIMES, metavar="TIME", help="The end of that period, not included (UTC).")
-]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="The end of that period, not included (UTC).")]
 Sample = Annotated[int | None, typer.Option(min=1, metavar="N", help="Draw N workflows of the period by lot.")]
 Seed = Annotated[str | None, typer.Option(metavar="TEXT", help="The auditor's text, from which the sample is drawn.")]
 Held = Annotated[
@@ -146,7 +142,7 @@ def _ids(workflows: Sequence[str], from_file: Path | None) -> list[str]:
 
 
 def _period(
-    since: datetime | None, until: datetime | None, sample: int | None, seed: str | None, *, everything: bool
+    since: str | None, until: str | None, sample: int | None, seed: str | None, *, everything: bool
 ) -> Period | None:
     is_limited = since is not None or until is not None
     if (sample is None) != (seed is None):
@@ -155,11 +151,10 @@ def _period(
         stop("--all means all workflows: use it without --since, --until and --sample.", USAGE)
     if not everything and not is_limited and sample is None:
         return None
-    return Period(_milliseconds(since), _milliseconds(until), sample, seed or "")
-
-
-def _milliseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else (moment.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+    try:
+        return Period(moment_ms("--since", since), moment_ms("--until", until), sample, seed or "")
+    except ValueError as error:
+        stop(str(error), USAGE)
 
 
 def _is_earlier(earlier: bytes, data: bytes, workflows: Sequence[str], form: Format) -> bool:

@@ -11,7 +11,7 @@ from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import sentences, stop
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell
 from poweron_services.cli.query_commands import with_rows
-from poweron_services.client.file_identity import Identity, Match, identify
+from poweron_services.client.file_identity import MAX_MATCHES, Identity, Match, identify
 from poweron_services.client.file_marks import Obstacle
 
 ORIGINS = {"written": "written", "handed_over": "handed over", "read": "read"}
@@ -63,6 +63,7 @@ def _as_object(identity: Identity, file: Path) -> dict[str, Any]:
             "digitalSourceType": mark.kind or None,
         },
         "obstacle": identity.read.obstacle,
+        "erased": sorted(identity.erased),
         "matches": [
             {
                 "workflowId": match.workflow_id,
@@ -109,10 +110,16 @@ def _changed(identity: Identity, name: str) -> str:
 def _unknown(identity: Identity, name: str) -> str:
     mark, obstacle = identity.read.mark, identity.read.obstacle
     compared = f"{name} is unknown: no document has its {identity.size:,} bytes"
-    if mark is not None and identity.is_erased:
+    if mark is not None and mark.workflow_id in identity.erased:
         return (
-            f"{compared}. Its mark names workflow {mark.workflow_id}, whose key was erased with its contents, so the "
-            "bytes cannot be compared any more. A bundle that was exported before has the key."
+            f"{name} cannot be compared: its mark names workflow {mark.workflow_id}, whose contents were erased with "
+            "the key that this needs. A bundle that was exported before has both. No other document has these bytes."
+        )
+    if identity.erased:
+        which = ", ".join(sorted(identity.erased)[:MAX_MATCHES])
+        return (
+            f"{compared} that can still be compared. {counted(len(identity.erased), 'workflow')} had one of this size, "
+            f"but the contents were erased, so the file may be theirs: {which}."
         )
     if mark is not None:
         return (

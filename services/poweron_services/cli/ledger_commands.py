@@ -1,6 +1,6 @@
 """`poweron audit`: how the ledger is, its keys, and the verification of bundles and of everything."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ import typer
 
 from poweron_projections.audit.full_verification import FullVerification, verify_everything
 from poweron_projections.audit.ledger_status import LedgerStatus
-from poweron_projections.audit.note_signatures import is_signed_by
+from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.verify_command import (
@@ -38,7 +38,7 @@ from poweron_services.client.audit_status import audit_status as client_status
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import ledger_keys, rotate_ledger_key
-from poweron_services.standalone import open_connections
+from poweron_services.standalone import is_recorded, open_connections
 from poweron_services.wiring import now_ms
 
 audit = command_group("Verify audit bundles and files, and show the keys of the ledger.")
@@ -52,12 +52,18 @@ def audit_key(as_json: AsJson = False) -> None:
 
     Hand them over in person, or publish them where they cannot be exchanged. The first is the one for `--key`.
     """
-    keys = [str(key.public) for key in ledger_keys(load_settings())]
+    print_keys(ledger_keys(load_settings()), "--key", as_json=as_json)
+
+
+def print_keys(keys: Iterable[SigningKey], option: str, *, as_json: bool) -> None:
+    """Print the public keys, of Ed25519 and of ML-DSA-44, and for which option they are."""
+    vkeys = [str(key.public) for key in keys]
     if as_json:
-        print_json({"keys": keys})
+        print_json({"keys": vkeys})
         return
-    for key in keys:
-        typer.echo(key)
+    tell(f"The first line is the Ed25519 key, for {option}. The second is for those who check ML-DSA-44, too.")
+    for vkey in vkeys:
+        typer.echo(vkey)
 
 
 @audit.command("rotate")
@@ -68,13 +74,9 @@ def audit_rotate(as_json: AsJson = False) -> None:
     Restart the processes that play the role `ledger`: the first one that writes enters the new key under a checkpoint
     of the old one, and signs with the new one from then on. Who has the old key follows that.
     """
-    keys = [str(key.public) for key in rotate_ledger_key(load_settings())]
+    keys = rotate_ledger_key(load_settings())
     tell("Restart the processes that play the role `ledger`; they announce the new key under the old one.")
-    if as_json:
-        print_json({"keys": keys})
-        return
-    for key in keys:
-        typer.echo(key)
+    print_keys(keys, "--key", as_json=as_json)
 
 
 @audit.command("status")
@@ -84,13 +86,15 @@ def audit_status(as_json: AsJson = False) -> None:
 
     Exit 1 if it raised an alarm, or if a value is beyond its limit in the settings.
     """
-    found = run_work(_audit_status(load_settings()))
+    found, is_played = run_work(_audit_status(load_settings()))
     if as_json:
         alarm = {} if found.alarm is None else {"alarm": sentence(found.alarm)}
         print_json(found.status.model_dump(mode="json", by_alias=True) | alarm)
     else:
         for line in status_lines(found.status):
             stdout.print(line)
+        if found.status.lag_records and not is_played:
+            tell("No process plays the role `ledger` now: `poweron serve` enters what waits.")
     if found.alarm is not None:
         tell(f"Alarm: {sentence(found.alarm)}", "bold red")
     for name in found.beyond:
@@ -107,9 +111,9 @@ BEYOND: Final = {
 }
 
 
-async def _audit_status(settings: Settings) -> AuditStatus:
+async def _audit_status(settings: Settings) -> tuple[AuditStatus, bool]:
     async with open_connections(settings, tell) as connections:
-        return await client_status(connections, now_ms())
+        return await client_status(connections, now_ms()), await is_recorded(connections, "ledger")
 
 
 def status_lines(status: LedgerStatus) -> Iterator[str]:
@@ -132,6 +136,9 @@ def status_lines(status: LedgerStatus) -> Iterator[str]:
     yield f"Everything verified on this machine: {status.last_verified or 'never'}."
 
 
+KeyOfLedger = Annotated[
+    list[str] | None, typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere; repeatable.")
+]
 AskedSince = Annotated[
     str | None, typer.Option(metavar="TIME", help="The beginning of the period that you asked for (UTC).")
 ]
@@ -147,9 +154,7 @@ def audit_verify(
         Path | None, typer.Argument(metavar="BUNDLE", help="The folder or the zip; without it, everything.")
     ] = None,
     *,
-    key: Annotated[
-        list[str], typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere; repeatable.")
-    ],
+    key: KeyOfLedger = None,
     witness: Annotated[
         list[str] | None, typer.Option(metavar="VKEY", help="A witness that must have cosigned; repeatable.")
     ] = None,
@@ -177,7 +182,7 @@ def audit_verify(
     """
     kept = [str(path) for path in checkpoint or []]
     try:
-        trust = trust_of(key, kept, max_age)
+        trust = trust_of(key or [], kept, max_age)
         trust = with_witnesses(trust, witness or [], None if policy is None else str(policy))
         trust = replace(
             trust,
@@ -233,7 +238,7 @@ def everything_text(result: FullVerification) -> str:
     """Return the result as text for people."""
     as_of = "never signed" if result.signed_ms is None else f"last signed {time(result.signed_ms)}"
     foreign = f" Entries that no ledger wrote, which readers skip: {result.foreign:,}." if result.foreign else ""
-    verdict = "is what its checkpoints say" if result.is_ok else "is NOT verified"
+    verdict = "is verified: it is what its checkpoints say" if result.is_ok else "is NOT verified"
     what = f"{result.events:,} events in {result.size:,} entries, {as_of}."
     return "\n".join([PROOF, "", *map(claim_line, result.claims), "", f"{result.origin} {verdict}. {what}{foreign}"])
 

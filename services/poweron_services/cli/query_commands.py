@@ -32,9 +32,10 @@ from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.cancel import why_unknown
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
+from poweron_services.client.erasures import lifetime
 from poweron_services.client.event_words import size, waiting
 from poweron_services.client.follow import HINT_AFTER
-from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, check_sources
+from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, Sources, check_sources
 from poweron_services.client.workflow_snapshot import reasons, recorded_history, verified_records
 from poweron_services.connectors.document_reader import text_reader
 from poweron_services.standalone import open_connections
@@ -365,11 +366,16 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     that give the value, not found, not quoted, or missing if the source is no longer stored.
     """
     check_id(workflow)
-    result = with_rows(
-        lambda connections: check_sources(connections, workflow, text_reader(load_settings().ocr_command))
-    )
+
+    async def check(connections: Connections) -> Sources:
+        sources = await check_sources(connections, workflow, text_reader(load_settings().ocr_command))
+        if sources.missing and (words := await lifetime(connections.pool, workflow)):
+            tell(printable(words))
+        return sources
+
+    result = with_rows(check)
     for name in result.missing:
-        tell(f"{one_line(name)!r} is no longer in the content store, so its quotes cannot be checked.")
+        tell(f"{one_line(name)!r} is no longer in the content store, so citations in it, or of it, cannot be checked.")
     if as_json:
         print_json(result.model_dump(mode="json", by_alias=True))
         return
@@ -377,7 +383,7 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
         _print_page(source)
     for document in result.documents:
         _print_document(document)
-    if not result.sources and not result.documents:
+    if not result.sources and not result.documents and not result.missing:
         stdout.print("No answer of this workflow cites a web page or a document.")
 
 

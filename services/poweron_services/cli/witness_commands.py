@@ -9,6 +9,7 @@ import typer
 
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.checkpoint_witness import Witness, WitnessState
+from poweron_projections.audit.note_signatures import SigningKey
 from poweron_projections.audit.notes import ED25519_COSIGNATURE, InvalidNote, SignedNote, VerifierKey
 from poweron_projections.audit.tlog_proof import InvalidProof, TlogProof
 from poweron_projections.audit.verifier.bundle_files import UnreadableBundle, read_bundle
@@ -18,10 +19,11 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
+from poweron_services.cli.ledger_commands import print_keys
 from poweron_services.cli.output import print_json, tell
 from poweron_services.settings.config import Settings
 from poweron_services.settings.setting_types import host_and_port
-from poweron_services.witness.witness_keys import witness_keys
+from poweron_services.witness.witness_keys import KEY_FILE, witness_keys
 
 witness = command_group("Cosign checkpoints of ledgers, as a witness of them.")
 
@@ -46,12 +48,7 @@ def witness_key(state: Folder = None, name: Name = None, as_json: AsJson = False
 
     Creates the key if there is none yet.
     """
-    keys = [str(key.public) for key in witness_keys(_folder(load_settings(), state), name)]
-    if as_json:
-        print_json({"keys": keys})
-        return
-    for key in keys:
-        typer.echo(key)
+    print_keys(_keys(_folder(load_settings(), state), name), "--witness", as_json=as_json)
 
 
 @witness.command("serve")
@@ -118,7 +115,16 @@ def _witness(folder: Path, name: str | None, vkeys: list[str]) -> Witness:
     for key in ledgers:
         if key.algorithm == ED25519_COSIGNATURE:
             stop(f"--key: the key of {key.name!r} is that of a witness, not of a ledger.", USAGE)
-    return Witness(witness_keys(folder, name), ledgers, WitnessState(folder))
+    return Witness(_keys(folder, name), ledgers, WitnessState(folder))
+
+
+def _keys(folder: Path, name: str | None) -> tuple[SigningKey, SigningKey]:
+    """Return the keys of the witness; say so if they are new."""
+    is_new = not (folder / KEY_FILE).exists()
+    keys = witness_keys(folder, name)
+    if is_new:
+        tell(f"Made a key for the witness {keys[0].name} in {folder}. It keeps this name; another one needs a --state.")
+    return keys
 
 
 def _request(path: Path, signing: Witness) -> WitnessRequest:

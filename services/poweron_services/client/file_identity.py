@@ -61,8 +61,8 @@ class Identity:
     """The document that the mark names, if its bytes are others."""
     recorded_sha256: str | None = None
     """The SHA-256 of that document; None if the content store no longer holds it."""
-    is_erased: bool = False
-    """Whether the workflow that the mark names is known, but its key was erased, so nothing can be compared with it."""
+    erased: frozenset[str] = frozenset()
+    """The workflows whose document may be this file, but whose key was erased, so nothing can be compared with them."""
     compared: int = 0
     """How many workflows were searched."""
 
@@ -93,7 +93,7 @@ async def identify(connections: Connections, data: bytes) -> Identity:
         tuple(matches),
         changed.entry if changed else None,
         await search.sha256(changed) if changed else None,
-        is_erased,
+        frozenset(search.erased),
         len(search.compared),
     )
 

@@ -282,7 +282,7 @@ class DecisionReplay:
     def _difference(self, sentence: str) -> CheckedPrompt:
         """Return a difference, or "inconclusive" if content that the decision was based on has been erased."""
         if self.content.missing:
-            return CheckedPrompt("inconclusive", f"What it was to read was erased. {sentence}")
+            return CheckedPrompt("inconclusive", "What it was to read was erased.")
         return CheckedPrompt("differs", sentence)
 
     def _as_far_as_known(self, workflow: Workflow, check: CheckedPrompt) -> CheckedPrompt:

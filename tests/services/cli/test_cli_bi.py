@@ -207,8 +207,14 @@ def flat(said: Ended) -> str:
 
 
 WRONG = {
-    "a day that is none": (["export", "--output", "out", "--since", "nonsense"], "'nonsense' does not match"),
-    "a day that no month has": (["export", "--output", "out", "--since", "2026-02-30"], "'2026-02-30' does not match"),
+    "a day that is none": (
+        ["export", "--output", "out", "--since", "nonsense"],
+        "--since nonsense: give a date such as",
+    ),
+    "a day that no month has": (
+        ["export", "--output", "out", "--since", "2026-02-30"],
+        "--since 2026-02-30: give a date",
+    ),
     "an export nowhere": (["export"], "Missing option '--output'"),
     "an export to a file": (["export", "--output", "file"], "'file' is a file. Choose a folder with --output."),
     "an export below a file": (

@@ -107,6 +107,7 @@ def test_a_witness_is_a_small_process_of_its_own(home: Path) -> None:
     command = [POWERON, "witness", "serve", "--key", VKEY, "--listen", place]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={"POWERON_HOME": str(home)}) as started:
         assert started.stderr
+        assert "Made a key for the witness " in started.stderr.readline()
         assert f"listens at http://{place}" in started.stderr.readline()
         started.terminate()
         assert started.wait(30) in (0, 143)

@@ -47,7 +47,7 @@ def timeline_items(
         stands = "" if entry["verdict"] == "accepted" else f", {entry['verdict']}: without effect"
         place = "".join(f" {name} {data[name]}" for name in ("round", "task", "attempt", "step") if data.get(name))
         heading = f"{entry['seq']}. {_words(event['type'])}{stands}"
-        facts = [("Time", _utc(entry["time"])), ("Written by", _source(event["source"]))]
+        facts = [("Time", _utc(entry["time"])), ("Recorded by", _source(event["source"]))]
         facts += [("Place", place.strip())] if place else []
         facts += list(_facts(data))
         texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if _is_text(data.get(key))]
@@ -183,7 +183,7 @@ def _words(kind: str) -> str:
 
 def _source(source: str) -> str:
     parts = source.split("/")
-    return f"{parts[2]} ({parts[3]})" if len(parts) == 4 and parts[1] == "poweron" else source
+    return f"{parts[2]} (process {parts[3]})" if len(parts) == 4 and parts[1] == "poweron" else source
 
 
 def _actor(actor: Mapping[str, Any]) -> str:

@@ -71,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def trust_of(keys: Sequence[str], checkpoints: Sequence[str], max_age: str | None) -> Trust:
     """Read what the auditor gives; raise ValueError with a sentence if it cannot be used."""
+    if not keys:
+        raise ValueError(
+            "Give the public key of the ledger with --key. Its operator prints it with `poweron audit key`; get it "
+            "another way than the bundle, which cannot vouch for itself."
+        )
     of_ledger = [_key("--key", vkey, (ED25519, ML_DSA_44_COSIGNATURE)) for vkey in keys]
     first, *further = sorted(of_ledger, key=lambda key: key.algorithm)
     if first.algorithm != ED25519:
@@ -85,10 +90,11 @@ def asked_period(since: str | None, until: str | None, sample: int | None, seed:
         raise ValueError("Say all that you asked for: --until, --sample and --seed, and --since if there was one.")
     if (since, until) == (None, None):
         return None
-    return AskedPeriod(_time("--since", since), _time("--until", until), sample, seed)
+    return AskedPeriod(moment_ms("--since", since), moment_ms("--until", until), sample, seed)
 
 
-def _time(option: str, text: str | None) -> int | None:
+def moment_ms(option: str, text: str | None) -> int | None:
+    """Return the milliseconds since 1970 of a date or time in UTC; raise ValueError with a sentence if it is none."""
     if text is None:
         return None
     for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ"):
@@ -135,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="verify.py", description=told, epilog=PROOF)
     add = parser.add_argument
     add("bundle", metavar="BUNDLE", help="the folder or the zip")
-    add("--key", metavar="VKEY", required=True, action="append", help="the key of the ledger, which you got elsewhere")
+    add("--key", metavar="VKEY", action="append", default=[], help="the key of the ledger, which you got elsewhere")
     add("--witness", metavar="VKEY", action="append", default=[], help="a witness that must have cosigned; repeatable")
     add("--policy", metavar="FILE", help="which witnesses must have cosigned, in the format C2SP tlog-policy")
     add("--checkpoint", metavar="OLD", action="append", default=[], help="a checkpoint that you kept")
@@ -241,7 +247,7 @@ def report_of(verification: Verification | CollectionVerification, bundle: str) 
     contents = ", ".join(f"{blobs[state]} {state}" for state in STATES if blobs[state]) or "none"
     as_of = result_of(verification)["asOf"]
     what = f"{events} events{f', complete until {as_of}' if as_of else ''}; contents: {contents}."
-    verdict = "is what the ledger holds" if verification.is_ok else "is NOT verified"
+    verdict = "is verified: it is what the ledger holds" if verification.is_ok else "is NOT verified"
     return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
 
 

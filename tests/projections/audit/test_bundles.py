@@ -268,7 +268,7 @@ async def test_a_key_counts_that_the_key_of_the_auditor_has_announced(log: Memor
 
 async def test_the_timeline_is_what_the_events_say(files: Files) -> None:
     text = files["timeline.md"].decode()
-    assert text.count("\n## ") == len(lines(files, "events"))
+    assert text.count("\n## ") == 1 + len(lines(files, "events"))
     assert "What is the grand total?" in text
     assert "Content-Security-Policy" in files["timeline.html"].decode()
     for name in ("timeline.md", "timeline.html"):

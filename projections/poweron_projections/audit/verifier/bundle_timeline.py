@@ -4,12 +4,20 @@ It follows from the files of a bundle alone, so the script of auditors makes it 
 """
 
 import html
-import json
 import re
-import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+from poweron_projections.audit.verifier.answer_quotes import QuotedTexts
+from poweron_projections.audit.verifier.event_facts import (
+    event_facts,
+    longer_texts,
+    place_words,
+    source_words,
+    utc_words,
+)
+from poweron_projections.audit.verifier.timeline_summary import timeline_summary
 
 TITLE: Final = "Timeline of workflow"
 PROOF: Final = (
@@ -25,7 +33,6 @@ FORMAT: Final = 1
 """Grows with every change of what a timeline looks like: a script can make those of its own format again."""
 _MARK: Final = re.compile(rb'<!-- timeline ([0-9]+) -->|<meta name="timeline" content="([0-9]+)">')
 _SHOWN: Final = 20_000  # characters of a text; the file named beside it has the rest
-_NANO: Final = 1_000_000_000
 _NOT_PLAIN: Final = re.compile(r"[^\n -~]")
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Zl", "Zp"))
 
@@ -41,84 +48,25 @@ class TimelineItem(NamedTuple):
 def timeline_items(
     events: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]], contents: Mapping[str, bytes]
 ) -> Iterator[TimelineItem]:
-    """Yield the events in their order; `contents` holds what the bundle has of documents, prompts and answers."""
+    """Yield a summary, then the events in their order; `contents` has documents, prompts and answers, if any."""
+    yield _item("Summary", timeline_summary(events, entries), ())
+    quoted = QuotedTexts(events, contents)
     for event, entry in zip(events, entries, strict=True):
         data = event["data"]
         stands = "" if entry["verdict"] == "accepted" else f", {entry['verdict']}: without effect"
-        place = "".join(f" {name} {data[name]}" for name in ("round", "task", "attempt", "step") if data.get(name))
         heading = f"{entry['seq']}. {_words(event['type'])}{stands}"
-        facts = [("Time", _utc(entry["time"])), ("Recorded by", _source(event["source"]))]
-        facts += [("Place", place.strip())] if place else []
-        facts += list(_facts(data))
-        texts = [(name.capitalize(), data[key]) for key, name in _TEXTS.items() if _is_text(data.get(key))]
-        texts += list(_told(data, contents))
-        yield TimelineItem(
-            _visible(heading),
-            [(name, _visible(value)) for name, value in facts],
-            [(_visible(name), _cut(value)) for name, value in texts],
-        )
+        facts = [("Time", utc_words(entry["time"])), ("Recorded by", source_words(event["source"]))]
+        facts += [("Place", place)] if (place := place_words(data)) else []
+        facts += [*event_facts(data), *quoted.facts(data)]
+        yield _item(heading, facts, longer_texts(data, contents))
 
 
-_TEXTS: Final = {
-    "prompt": "request",
-    "reason": "reason",
-    "detail": "detail",
-    "actionObjective": "objective",
-    "summary": "summary",
-    "message": "message",
-    "error": "error",
-    "hint": "hint",
-}
-_PLAIN: Final = {
-    "action": "Action",
-    "decision": "Decision",
-    "classification": "Classification",
-    "status": "Status",
-    "outcome": "Outcome",
-    "code": "Code",
-    "decidedBy": "Decided by",
-    "legalBasis": "Legal basis",
-    "format": "Format",
-    "until": "Kept until",
-    "hold": "Legal hold",
-    "released": "Legal hold released",
-}
-
-
-def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what an event says in short values."""
-    for key, name in _PLAIN.items():
-        if _is_text(data.get(key)):
-            yield name, data[key]
-    if isinstance(data.get("actor"), dict):
-        yield "Actor", _actor(data["actor"])
-    if isinstance(data.get("request"), dict):
-        yield "Request", f"{data['request'].get('source', '')} {data['request'].get('id', '')}".strip()
-    if isinstance(data.get("policy"), dict):
-        yield "Policy", f"number {data['policy'].get('number', data.get('number', ''))}"
-    for task in _list(data, "tasks"):
-        yield "Task", str(task.get("objective", ""))
-    for document in _list(data, "documents"):
-        if isinstance(document, dict):
-            place = f", blobs/{document['content']}" if _is_text(document.get("content")) else ""
-            yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes{place})"
-    for call in _calls(data):
-        cost = call.get("costNanoUsd", 0) / _NANO
-        tokens = f"{call.get('inputTokens', 0)} tokens in, {call.get('outputTokens', 0)} out"
-        name = f"{call.get('provider', '')}:{call.get('model', '')}"
-        yield "Model", f"{name}, with the template {call.get('template', '')}: {tokens}, {cost:.6f} US dollars"
-
-
-def _told(data: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield parameters, and what the model saw and said."""
-    for key, name in (("given", "Parameters from the model"), ("parameters", "Parameters")):
-        if isinstance(data.get(key), dict) and data[key]:
-            yield name, json.dumps(data[key], indent=1, ensure_ascii=False, sort_keys=True)
-    for call in _calls(data):
-        for key, name in (("promptRef", "Prompt"), ("answerRef", "Answer")):
-            reference = call.get(key)
-            if reference in contents:
-                yield f"{name} (blobs/{reference})", contents[reference].decode(errors="replace")
+def _item(heading: str, facts: Iterable[tuple[str, str]], texts: Iterable[tuple[str, str]]) -> TimelineItem:
+    return TimelineItem(
+        _visible(heading),
+        [(_visible(name), _visible(value)) for name, value in facts],
+        [(_visible(name), _cut(value)) for name, value in texts],
+    )
 
 
 def timeline_files(
@@ -166,7 +114,7 @@ def timeline_html(workflow_id: str, items: Iterable[TimelineItem]) -> str:
         f"<p><em>{_escaped(PROOF)}</em></p><h1>{TITLE} <code>{_escaped(workflow_id)}</code></h1>",
     ]
     for item in items:
-        facts = "".join(f"<dt>{name}</dt><dd>{_escaped(value)}</dd>" for name, value in item.facts)
+        facts = "".join(f"<dt>{_escaped(name)}</dt><dd>{_escaped(value)}</dd>" for name, value in item.facts)
         texts = "".join(f"<h3>{_escaped(name)}</h3><pre>{_escaped(text)}</pre>" for name, text in item.texts)
         parts.append(f"<section><h2>{_escaped(item.heading)}</h2><dl>{facts}</dl>{texts}</section>")
     return "\n".join([*parts, "</html>", ""])
@@ -179,34 +127,6 @@ def _escaped(text: str) -> str:
 def _words(kind: str) -> str:
     """Return the type of an event in words: `poweron.action.selected.v1` is `action selected`."""
     return _joined(_visible(" ".join(kind.split(".")[1:-1])))
-
-
-def _source(source: str) -> str:
-    parts = source.split("/")
-    return f"{parts[2]} (process {parts[3]})" if len(parts) == 4 and parts[1] == "poweron" else source
-
-
-def _actor(actor: Mapping[str, Any]) -> str:
-    proof = "verified" if actor.get("verified") else "not verified"
-    return f"{actor.get('id', '')} ({actor.get('via', '')}, {proof})"
-
-
-def _utc(time_ms: int) -> str:
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(time_ms // 1_000))}.{time_ms % 1_000:03} UTC"
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _list(data: Mapping[str, Any], name: str) -> list[Any]:
-    value = data.get(name)
-    return value if isinstance(value, list) else []
-
-
-def _calls(data: Mapping[str, Any]) -> list[Any]:
-    """Return the answered calls of a model that an event reports."""
-    return [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else _list(data, "modelCalls")
 
 
 def _cut(text: str) -> str:

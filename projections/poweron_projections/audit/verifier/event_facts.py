@@ -1,0 +1,127 @@
+"""What an event says to people: short values and longer texts, each with a name."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+NANO_USD: Final = 1_000_000_000  # in a US dollar
+_TEXTS: Final = {
+    "prompt": "Request",
+    "reason": "Reason",
+    "detail": "Detail",
+    "actionObjective": "Objective",
+    "summary": "Summary",
+    "message": "Message",
+    "error": "Error",
+    "hint": "Hint",
+}
+_PLAIN: Final = {
+    "action": "Action",
+    "decision": "Decision",
+    "classification": "Classification",
+    "status": "Status",
+    "outcome": "Outcome",
+    "code": "Code",
+    "decidedBy": "Decided by",
+    "toolSha256": "SHA-256 of the tool as it was declared",
+    "legalBasis": "Legal basis",
+    "format": "Format",
+    "until": "Kept until",
+    "hold": "Legal hold",
+    "released": "Legal hold released",
+}
+
+
+def event_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what an event says in short values."""
+    for key, name in _PLAIN.items():
+        if is_text(data.get(key)):
+            yield name, data[key]
+    if isinstance(data.get("actor"), dict):
+        yield "Actor", actor_words(data["actor"])
+    if isinstance(data.get("request"), dict):
+        yield "Request", f"{data['request'].get('source', '')} {data['request'].get('id', '')}".strip()
+    if isinstance(data.get("policy"), dict):
+        yield "Policy", f"number {data['policy'].get('number', data.get('number', ''))}"
+    if isinstance(data.get("parametersSchema"), dict):
+        fields = members(data["parametersSchema"], "fields")
+        yield "Parameters asked for", ", ".join(f"{each.get('name')} ({each.get('type')})" for each in fields) or "none"
+    for task in members(data, "tasks"):
+        yield "Task", str(task.get("objective", ""))
+    for document in members(data, "documents"):
+        yield from _document_facts(document)
+    for document in members(data, "unread"):
+        yield "Not read completely", str(document.get("reason", ""))
+    for call in calls_of(data):
+        cost = call.get("costNanoUsd", 0) / NANO_USD
+        tokens = f"{call.get('inputTokens', 0)} tokens in, {call.get('outputTokens', 0)} out"
+        name = f"{call.get('provider', '')}:{call.get('model', '')}"
+        yield "Model", f"{name}, with the template {call.get('template', '')}: {tokens}, {cost:.6f} US dollars"
+
+
+def _document_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    place = f", blobs/{document['content']}" if is_text(document.get("content")) else ""
+    yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes{place})"
+    if isinstance(document.get("page"), dict):
+        yield "Web page of it", _page_words(document["page"])
+    for source in members(document, "sources"):
+        page = source["page"] if isinstance(source.get("page"), dict) else {}
+        yield f"Source [{source.get('n')}] of it", f"{_page_words(page)}, text in blobs/{source.get('text')}"
+
+
+def _page_words(page: Mapping[str, Any]) -> str:
+    return f"{page.get('url')}, fetched {page.get('fetchedAt')}, SHA-256 {page.get('sha256')}"
+
+
+def longer_texts(data: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield what people and models wrote, parameters, and what the model saw and said."""
+    for key, name in _TEXTS.items():
+        if is_text(data.get(key)):
+            yield name, data[key]
+    for key, name in (("given", "Parameters from the model"), ("parameters", "Parameters")):
+        if isinstance(data.get(key), dict) and data[key]:
+            yield name, json.dumps(data[key], indent=1, ensure_ascii=False, sort_keys=True)
+    for call in calls_of(data):
+        for key, name in (("promptRef", "Prompt"), ("answerRef", "Answer")):
+            reference = str(call.get(key))
+            if reference in contents:
+                yield f"{name} (blobs/{reference})", contents[reference].decode(errors="replace")
+
+
+def place_words(data: Mapping[str, Any]) -> str:
+    """Return the place of an event in its workflow, such as `round 1 task 1`; empty for none."""
+    return " ".join(f"{name} {data[name]}" for name in ("round", "task", "attempt", "step") if data.get(name))
+
+
+def source_words(source: str) -> str:
+    """Return the role and the process that wrote an event."""
+    parts = source.split("/")
+    return f"{parts[2]} (process {parts[3]})" if len(parts) == 4 and parts[1] == "poweron" else source
+
+
+def actor_words(actor: Mapping[str, Any]) -> str:
+    """Return who acted, through which door, and whether that was verified."""
+    proof = "verified" if actor.get("verified") else "not verified"
+    return f"{actor.get('id', '')} ({actor.get('via', '')}, {proof})"
+
+
+def utc_words(time_ms: int) -> str:
+    """Return a time in milliseconds since 1970 as people read it."""
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(time_ms // 1_000))}.{time_ms % 1_000:03} UTC"
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is a text that is not empty."""
+    return isinstance(value, str) and value != ""
+
+
+def members(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects in a list of this name; nothing if there is none."""
+    value = data.get(name)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def calls_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the answered calls of a model that an event reports."""
+    return [data["modelCall"]] if isinstance(data.get("modelCall"), dict) else members(data, "modelCalls")

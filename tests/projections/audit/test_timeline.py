@@ -46,13 +46,15 @@ def test_a_summary_says_who_asked_and_answered_what_was_done_and_how_it_ended() 
             "action.completed",
             {"round": 1, "outcome": "done", "documents": [WRITTEN], "unread": [{"reason": "b.pdf is locked."}]},
         ),
-        ("round.completed", {"round": 1, "documents": [WRITTEN]}),
+        ("round.completed", {"round": 1, "message": "Yes, dogs are allowed.", "documents": [WRITTEN]}),
+        ("workflow.retained", {"hold": "case-7", "actor": ADA}),
     )
     summary = text.partition("## 0.")[0]
     for line in (
         "- Requested: `2027-01-15 08:00:00.000 UTC, round 1, ada (door, verified): May I keep a dog?`",
         "- Approved: `2027-01-15 08:00:00.003 UTC, round 1 task 1 step 1, bob (door, not verified)`",
-        "- Completed: `2027-01-15 08:00:00.006 UTC, round 1`",
+        "- Completed: `2027-01-15 08:00:00.006 UTC, round 1: Yes, dogs are allowed.`",
+        "- Retention changed: `2027-01-15 08:00:00.007 UTC, ada (door, verified), on hold case-7`",
         "- Documents handed over: `lease.txt`",
         "- Documents written: `answer.md`",
         "- Actions begun: `web.search (1)`",

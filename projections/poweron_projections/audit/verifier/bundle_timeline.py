@@ -27,7 +27,8 @@ PROOF: Final = (
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}"
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.7rem;overflow-wrap:anywhere}dt{font-weight:600}"
-    "dd{margin:0 0 .3rem 1rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin-top:2rem}"
+    "dd{margin:0 0 .3rem 1rem;overflow-wrap:anywhere}h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}"
+    "h3{font-size:1rem}"
 )
 FORMAT: Final = 1
 """Grows with every change of what a timeline looks like: a script can make those of its own format again."""

@@ -38,7 +38,8 @@ _REJECTIONS: Final = {
     "poweron.selection.rejected.v1": "selections",
     "poweron.parameters.rejected.v1": "parameters",
 }
-_SHOWN_OF_REQUEST: Final = 300  # characters
+_SAID: Final = {"code": "", "until": "kept until ", "hold": "on hold ", "released": "no longer on hold "}
+_SHOWN_OF_TEXT: Final = 300  # characters
 _NAMED: Final = 20  # documents
 
 
@@ -60,10 +61,11 @@ def timeline_summary(
 
 def _milestone(data: Mapping[str, Any], time: str) -> str:
     who = f", {actor_words(data['actor'])}" if isinstance(data.get("actor"), dict) else ""
-    code = f", {data['code']}" if is_text(data.get("code")) else ""
-    prompt = str(data.get("prompt") or "")
-    shown = prompt if len(prompt) <= _SHOWN_OF_REQUEST else f"{prompt[:_SHOWN_OF_REQUEST]}…"
-    return f"{time}{f', {place}' if (place := place_words(data)) else ''}{who}{code}{f': {shown}' if shown else ''}"
+    place = f", {place_words(data)}" if data.get("round") else ""
+    said = "".join(f", {words}{data[name]}" for name, words in _SAID.items() if is_text(data.get(name)))
+    text = next((data[name] for name in ("prompt", "message", "reason") if is_text(data.get(name))), "")
+    shown = text if len(text) <= _SHOWN_OF_TEXT else f"{text[:_SHOWN_OF_TEXT]}…"
+    return f"{time}{place}{who}{said}{f': {shown}' if shown else ''}"
 
 
 def _documents(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

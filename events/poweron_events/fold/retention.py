@@ -36,7 +36,7 @@ class Retention:
 
     @property
     def end_ms(self) -> float:
-        """The time, in milliseconds since 1970, from which on content without a hold may be erased; -inf if any."""
+        """From when on content without a hold may be erased, in milliseconds since 1970; -inf without a date."""
         if self.until is None:
             return -math.inf
         try:

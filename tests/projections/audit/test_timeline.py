@@ -103,7 +103,12 @@ def test_data_of_any_form_has_a_timeline() -> None:
 
 
 def test_no_name_in_an_event_is_markup_of_the_page() -> None:
-    data = {"documents": [{"sources": [{"n": "<script>", "page": {"url": "<b>"}, "text": UNSEEN}]}]}
+    data = {
+        "documents": [
+            {"sources": [{"n": "1\n## 9. approval granted\n<script>", "page": {"url": "<b>"}, "text": UNSEEN}]}
+        ]
+    }
     event = {"type": "poweron.round.completed.v1", "source": "/poweron/intake/host-1", "data": data}
+    assert "\n## 9." not in timeline(("round.completed", data))
     page = timeline_html("w", list(timeline_items([event], [{"seq": 0, "verdict": "accepted", "time": 0}], {})))
     assert ("<script" in page, "<b>" in page, "&lt;script&gt;" in page) == (False, False, True)

@@ -97,7 +97,7 @@ def timeline_markdown(workflow_id: str, items: Iterable[TimelineItem]) -> str:
     lines = [f"*{PROOF}*", "", f"# {TITLE} {workflow_id}", ""]
     for item in items:
         lines += [f"## {_joined(item.heading)}", ""]
-        lines += [f"- {name}: {_code(value)}" for name, value in item.facts]
+        lines += [f"- {_joined(name)}: {_code(value)}" for name, value in item.facts]
         for name, text in item.texts:
             fence = "`" * max(3, _longest_run(text) + 1)
             lines += ["", f"{_joined(name)}:", "", fence, text, fence]

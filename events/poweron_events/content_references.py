@@ -15,6 +15,8 @@ class ContentReference(NamedTuple):
     """The field that names it, such as `prompt_ref`."""
     document: DocumentRef | None
     """The document whose bytes the content holds; None if it is not a document."""
+    owner: DocumentRef | None
+    """The document that the content belongs to, also as a page that it was made from; None if it belongs to none."""
 
 
 @cache
@@ -24,15 +26,17 @@ def content_fields(kind: type[Model]) -> frozenset[str]:
     return frozenset(name for name in kind.model_fields if hints[name] in (Commitment, Commitment | None))
 
 
-def content_references(model: Model) -> Iterator[ContentReference]:
-    """Yield all contents that an event, or a part of one, refers to."""
+def content_references(model: Model, owner: DocumentRef | None = None) -> Iterator[ContentReference]:
+    """Yield all contents that an event, or a part of one, refers to; `owner` is the document that the part is of."""
+    document = model if isinstance(model, DocumentRef) else None
+    owner = document or owner
     for field in type(model).model_fields:
         value = getattr(model, field)
         if isinstance(value, str) and field in content_fields(type(model)):
-            yield ContentReference(value, field, model if isinstance(model, DocumentRef) else None)
+            yield ContentReference(value, field, document, owner)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, Model):
-                yield from content_references(part)
+                yield from content_references(part, owner)
 
 
 def document_references(model: Model) -> Iterator[DocumentRef]:

@@ -11,6 +11,7 @@ SCANNED: Final = 500  # events fetched at a time
 _ACCEPTED: Final = """
 SELECT workflow_id::text, seq, compressed FROM records
  WHERE workflow_id IS NOT NULL AND verdict = 'accepted' AND compressed IS NOT NULL
+   AND ($1::text[] IS NULL OR type = ANY ($1))
 """
 _HAS_ROWS: Final = "SELECT to_regclass('workflows') IS NOT NULL"
 _RECENT: Final = """
@@ -29,14 +30,18 @@ SELECT recent.workflow_id::text, found.name
 """
 
 
-async def accepted_events(pool: Pool) -> AsyncGenerator[Sequence[tuple[str, int, bytes]], None]:
-    """Yield all accepted events, one page at a time: workflow, seq and bytes. Damaged rows are left to `verify`.
+async def accepted_events(
+    pool: Pool, types: Sequence[str] | None = None
+) -> AsyncGenerator[Sequence[tuple[str, int, bytes]], None]:
+    """Yield all accepted events, or those of some types, one page at a time: workflow, seq and bytes.
+
+    They come in no particular order. Damaged rows are left to `verify`.
 
     Raises:
         Unavailable: Postgres cannot be reached.
     """
     async with snapshot(pool) as connection:
-        cursor = await connection.cursor(_ACCEPTED)
+        cursor = await connection.cursor(_ACCEPTED, types)
         while rows := await cursor.fetch(SCANNED):
             events = []
             for workflow_id, seq, compressed in rows:

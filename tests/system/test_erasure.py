@@ -130,6 +130,8 @@ async def test_no_canary_is_left_in_the_store_and_each_that_remains_is_listed(
     assert (cited.code, cited.out, "All content was erased at " in cited.err) == (0, "", True)
     bundle = await shell("export", workflow, "--format", "bundle", "--output", "bundle.zip", "--json")
     key = (await shell("audit", "key")).out.splitlines()[0]
+    everything = await shell("audit", "verify", "--key", key, "--content")
+    assert (everything.code, "V10  ok " in everything.out) == (0, True), everything.out
     assert (bundle.code, (await shell("audit", "verify", "--key", key, "bundle.zip")).code) == (0, 0)
 
 

@@ -68,3 +68,9 @@ async def test_contents_that_were_lost_or_changed_are_named_by_workflow_and_docu
     assert listed.lines[0]["content"]["unreferenced"] == 1
     read = await shell("verify", "--content", "--json")
     assert faults(read.lines[0]) == {truncated: "damaged", gone: "missing", exchanged: "damaged"}
+    key = (await shell("audit", "key", "--json")).lines[0]["keys"][0]
+    audited = await shell("audit", "verify", "--key", key, "--content", "--json")
+    (contents,) = (claim for claim in audited.lines[0]["claims"] if claim["id"] == "V10")
+    assert (audited.code, contents["status"]) == (1, "fail")
+    assert contents["detail"].startswith(f"workflow {workflow}: the content ")
+    assert "(2 more: `poweron verify --content` lists all)" in contents["detail"]

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from poweron_events import topics
@@ -16,6 +16,7 @@ from poweron_projections.audit.notes import InvalidNote, SignedNote
 from poweron_projections.audit.verifier.bundle_claims import Trust
 
 NOT_SIGNED: Final = ("not_checked", "there is no checkpoint")
+NOT_READ: Final = ("not_checked", "give --content to have them read, which takes long")
 TURN: Final = 200  # entries checked before other tasks get their turn
 
 
@@ -37,6 +38,14 @@ class FullVerification:
         """Whether every claim holds that the auditor asked for."""
         return all(claim.status != "fail" for claim in self.claims)
 
+    def status(self, claim_id: str) -> str:
+        """Return the status of a claim."""
+        return next(claim.status for claim in self.claims if claim.id == claim_id)
+
+    def with_claim(self, claim: LedgerClaim) -> "FullVerification":
+        """Return the same with this claim instead of the one with its number."""
+        return replace(self, claims=[claim if each.id == claim.id else each for each in self.claims])
+
 
 async def verify_everything(
     log: EventLog,
@@ -44,7 +53,7 @@ async def verify_everything(
     compare_rows: Callable[[], Awaitable[str]],
     on_read: Callable[[int, int], None] = lambda _, __: None,
 ) -> FullVerification:
-    """Check every entry, checkpoint and row.
+    """Check every entry, checkpoint and row. The contents (V10) are left to the caller, who has their store.
 
     Args:
         log: the log.
@@ -65,6 +74,7 @@ async def verify_everything(
         claims = verification.claims(ends, trust.max_age_s, trust.now_s())
         note = verification.note
         claims.append(LedgerClaim("V7", *(trust.unwitnessed(note) if note is not None else NOT_SIGNED)))
+        claims.append(LedgerClaim("V10", *NOT_READ))
         claims.append(LedgerClaim("V13", "fail" if rows.result() else "ok", rows.result()))
         return FullVerification(
             claims=sorted(claims, key=lambda claim: [*CLAIMS].index(claim.id)),

@@ -39,6 +39,7 @@ CLAIMS: Final = {
     "V7": "As many witnesses as you ask for have seen the newest checkpoint",
     "V8": "The heads list every workflow that changed or is open",
     "V9": "The ledger continues the older checkpoints that you hold",
+    "V10": "The documents, prompts and answers are those that the events name",
     "V11": "Each event names an earlier one as its cause",
     "V12": "The verdicts in the ledger follow from the events",
     "V13": "The rows in Postgres are those that follow from the log",
@@ -274,7 +275,7 @@ class LedgerVerification:
     # --- the result -----------------------------------------------------------------------------------
 
     def claims(self, ends: Mapping[int, int], max_age_s: int | None, now_s: float) -> list[LedgerClaim]:
-        """Return all claims but V7 and V13; `ends` are those of the events when the last entry was read."""
+        """Return all claims but V7, V10 and V13; `ends` are those of the events when the last entry was read."""
         if not self._signers.has_signed:
             self.fail("V6", "no checkpoint is signed with the key that you gave")
         age = None if self.signed_ms is None else int(now_s - self.signed_ms / 1000)
@@ -297,7 +298,7 @@ class LedgerVerification:
             if claim in self._wrong
             else LedgerClaim(claim, "not_checked" if claim in unasked else "ok", details.get(claim, ""))
             for claim in CLAIMS
-            if claim not in ("V7", "V13")
+            if claim not in ("V7", "V10", "V13")
         ]
 
 

@@ -35,6 +35,7 @@ from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.client.audit_status import AuditStatus, note_verified
 from poweron_services.client.audit_status import audit_status as client_status
+from poweron_services.client.content_claim import with_contents
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import ledger_keys, rotate_ledger_key
@@ -139,6 +140,12 @@ def status_lines(status: LedgerStatus) -> Iterator[str]:
 KeyOfLedger = Annotated[
     list[str] | None, typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere; repeatable.")
 ]
+ReadContent = Annotated[
+    bool,
+    typer.Option(
+        "--content", help="Without BUNDLE, also read all documents, prompts and answers (V10); with one, always done."
+    ),
+]
 AskedSince = Annotated[
     str | None, typer.Option(metavar="TIME", help="The beginning of the period that you asked for (UTC).")
 ]
@@ -167,6 +174,7 @@ def audit_verify(
     max_age: Annotated[
         str | None, typer.Option(metavar="AGE", help="How old the checkpoint may be, such as 1h or 7d.")
     ] = None,
+    content: ReadContent = False,
     allow_withheld: Annotated[bool, typer.Option(help="Accept a bundle without contents.")] = False,
     ignore_timeline: Annotated[bool, typer.Option(help="Accept a timeline that another release wrote.")] = False,
     since: AskedSince = None,
@@ -196,7 +204,7 @@ def audit_verify(
     except ValueError as error:
         stop(str(error), USAGE)
     if bundle is None:
-        result = run_work(_verify_everything(load_settings(), trust))
+        result = run_work(_verify_everything(load_settings(), trust, reading=content))
         told, text, is_ok = everything_json(result), everything_text(result), result.is_ok
     else:
         verification = verified_bundle(bundle, trust)
@@ -209,12 +217,15 @@ def audit_verify(
         raise typer.Exit(FAILED)
 
 
-async def _verify_everything(settings: Settings, trust: Trust) -> FullVerification:
+async def _verify_everything(settings: Settings, trust: Trust, *, reading: bool) -> FullVerification:
     async with open_connections(settings, tell) as connections:
         tune_memory()
         with bar("Verifying", "entries") as on_progress:
             log = connections.log.unguarded
             result = await verify_everything(log, trust, partial(first_difference, log, connections.pool), on_progress)
+        if reading:
+            with bar("Reading contents", "contents") as on_progress:
+                result = await with_contents(result, connections.pool, connections.content, on_progress)
     if result.is_ok:
         note_verified(settings, size=result.size, now_ms=now_ms())
     return result

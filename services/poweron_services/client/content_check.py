@@ -24,11 +24,13 @@ from poweron_events.request import DocumentErased
 from poweron_events.step_events import ActionCompleted
 from poweron_projections.connection import Pool
 from poweron_projections.content_rows import accepted_events, recent_contents
+from poweron_projections.workflow_lifetimes import ERASURES
 from poweron_services.client.content_inventory import InventoryEntry
 
 TOGETHER: Final = 16  # contents that are read concurrently
 SMALL: Final = 1_000_000  # bytes; larger contents are read one by one
 KEY: Final = "key"
+ALL: Final = ""  # as a name: all contents of the workflow were erased
 
 _TABLES: Final = """
 PRAGMA cache_size = -8000;
@@ -38,25 +40,41 @@ CREATE TABLE referenced (
     workflow_id TEXT, name TEXT, seq INTEGER, field TEXT, document_id TEXT, document_name TEXT, size INTEGER,
     PRIMARY KEY (workflow_id, name)
 ) WITHOUT ROWID;
-CREATE TABLE erased (workflow_id TEXT, document_id TEXT, PRIMARY KEY (workflow_id, document_id)) WITHOUT ROWID;
-CREATE TABLE erasures (workflow_id TEXT, seq INTEGER, name TEXT);
-CREATE INDEX erasures_workflows ON erasures (workflow_id);
+CREATE TABLE parts (
+    workflow_id TEXT, document_id TEXT, name TEXT, seq INTEGER, PRIMARY KEY (workflow_id, document_id, name)
+) WITHOUT ROWID;
+CREATE TABLE erased (
+    workflow_id TEXT, document_id TEXT, seq INTEGER, PRIMARY KEY (workflow_id, document_id, seq)
+) WITHOUT ROWID;
+CREATE TABLE erasures (workflow_id TEXT, name TEXT, seq INTEGER, PRIMARY KEY (workflow_id, name, seq)) WITHOUT ROWID;
 CREATE TABLE faults (workflow_id TEXT, name TEXT, fault TEXT, PRIMARY KEY (workflow_id, name)) WITHOUT ROWID;
 """
-_WITHOUT_ERASED: Final = """
-DELETE FROM referenced
- WHERE EXISTS (SELECT 1 FROM erased
-                WHERE erased.workflow_id = referenced.workflow_id AND erased.document_id = referenced.document_id)
+_REFER: Final = """
+INSERT INTO referenced VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (workflow_id, name) DO UPDATE
+   SET seq = excluded.seq, field = excluded.field, document_id = excluded.document_id,
+       document_name = excluded.document_name, size = excluded.size
+ WHERE excluded.seq < referenced.seq
 """
-_WITHOUT_ERASURES: Final = """
-DELETE FROM referenced
- WHERE EXISTS (SELECT 1 FROM erasures
-                WHERE erasures.workflow_id = referenced.workflow_id AND erasures.seq > referenced.seq
-                  AND (erasures.name IS NULL OR erasures.name = referenced.name))
+_BELONG: Final = """
+INSERT INTO parts VALUES (?, ?, ?, ?)
+    ON CONFLICT (workflow_id, document_id, name) DO UPDATE SET seq = excluded.seq WHERE excluded.seq < parts.seq
 """
 _KEYS: Final = """
 INSERT OR IGNORE INTO referenced (workflow_id, name, seq, field)
-SELECT workflow_id, 'key', min(seq), 'key' FROM referenced GROUP BY workflow_id
+SELECT workflow_id, 'key', max(seq), 'key' FROM referenced GROUP BY workflow_id
+"""
+_OF_DOCUMENTS: Final = """
+INSERT OR IGNORE INTO erasures
+SELECT workflow_id, name, erased.seq FROM erased JOIN parts USING (workflow_id, document_id)
+ WHERE parts.seq < erased.seq
+"""
+_ERASED: Final = """
+UPDATE faults SET fault = 'erased'
+ WHERE fault = 'missing'
+   AND EXISTS (SELECT 1 FROM referenced JOIN erasures USING (workflow_id)
+                WHERE referenced.workflow_id = faults.workflow_id AND referenced.name = faults.name
+                  AND erasures.name IN ('', faults.name) AND erasures.seq > referenced.seq)
 """
 _MISSING: Final = """
 INSERT INTO faults
@@ -79,8 +97,9 @@ SELECT count(*) FROM stored LEFT JOIN referenced USING (workflow_id, name)
 """
 _FAULTS: Final = """
 SELECT workflow_id, name, fault, seq, field, document_id, document_name
-  FROM faults JOIN referenced USING (workflow_id, name) ORDER BY workflow_id, seq, name
+  FROM faults JOIN referenced USING (workflow_id, name) WHERE fault <> 'erased' ORDER BY workflow_id, seq, name
 """
+_GONE: Final = "SELECT count(*) FROM faults WHERE fault = 'erased'"
 
 Fault = Literal["missing", "damaged", "unreadable"]
 OnProgress = Callable[[int, int], None]
@@ -93,7 +112,7 @@ class ContentFault(NamedTuple):
     name: str
     fault: Fault
     seq: int
-    """The first event that refers to it."""
+    """The first event that refers to it; for the key of a workflow, the last of those of its contents."""
     field: str
     document_id: str | None
     """The document whose bytes it is; None for a prompt, an answer, the key of the workflow or any other content."""
@@ -115,7 +134,7 @@ class CheckedContent:
     stored: int = 0
     unreferenced: int = 0
     erased: int = 0
-    """How many contents were erased, as events say."""
+    """How many contents are gone because events erased them."""
     read: int = 0
     """How many contents were compared with their names."""
     faults: Sequence[ContentFault] = ()
@@ -155,6 +174,8 @@ async def check_content(
         await check.take_listing()
         if reading:
             await check.read(on_progress)
+        if check.result().faults:  # an event may have erased them since the references were read
+            await check.take_references(accepted_events(pool, ERASURES))
         return check.result()
 
 
@@ -166,7 +187,6 @@ class ContentCheck:
     file: sqlite3.Connection
     _keys: dict[str, bytes | None] = field(default_factory=dict)
     _read: int = 0
-    _erased: int = 0
 
     def __post_init__(self) -> None:
         self.file.executescript(_TABLES)
@@ -178,7 +198,6 @@ class ContentCheck:
             for workflow_id, seq, value in page:
                 await self._take(workflow_id, seq, value)
             self.file.execute("COMMIT")
-        self._erased = sum(self.file.execute(query).rowcount for query in (_WITHOUT_ERASED, _WITHOUT_ERASURES))
         self.file.execute(_KEYS)
 
     async def _take(self, workflow_id: str, seq: int, value: bytes) -> None:
@@ -189,11 +208,11 @@ class ContentCheck:
         if event is None:  # a type that only a newer release knows
             return
         if isinstance(event, DocumentErased):
-            rows = ((workflow_id, document_id) for document_id in event.documents)
-            self.file.executemany("INSERT OR IGNORE INTO erased VALUES (?, ?)", rows)
+            rows = ((workflow_id, document_id, seq) for document_id in event.documents)
+            self.file.executemany("INSERT OR IGNORE INTO erased VALUES (?, ?, ?)", rows)
         if isinstance(event, ContentErased):
-            names = event.contents if event.documents else (None,)
-            self.file.executemany("INSERT INTO erasures VALUES (?, ?, ?)", [(workflow_id, seq, name) for name in names])
+            rows = ((workflow_id, name, seq) for name in (event.contents if event.documents else (ALL,)))
+            self.file.executemany("INSERT OR IGNORE INTO erasures VALUES (?, ?, ?)", rows)
         self._refer(workflow_id, seq, content_references(event))
         if isinstance(event, ActionCompleted):
             for name, kind in _lists(event):
@@ -201,11 +220,14 @@ class ContentCheck:
                     self._refer(workflow_id, seq, content_references(entry))
 
     def _refer(self, workflow_id: str, seq: int, references: Iterable[ContentReference]) -> None:
-        rows = [
-            (workflow_id, name, seq, field_, *((ref.document_id, ref.document_name, ref.size) if ref else (None,) * 3))
-            for name, field_, ref in references
-        ]
-        self.file.executemany("INSERT OR IGNORE INTO referenced VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        rows, parts = [], []
+        for name, field_, ref, owner in references:
+            of_document = (ref.document_id, ref.document_name, ref.size) if ref else (None,) * 3
+            rows.append((workflow_id, name, seq, field_, *of_document))
+            if owner is not None:
+                parts.append((workflow_id, owner.document_id, name, seq))
+        self.file.executemany(_REFER, rows)
+        self.file.executemany(_BELONG, parts)
 
     async def _entries(self, workflow_id: str, name: str, kind: type[Model]) -> list[Model]:
         """Return the entries of a list stored as content; none if it cannot be read, which is a fault of its own."""
@@ -262,11 +284,14 @@ class ContentCheck:
         return self._keys[workflow_id]
 
     def result(self) -> CheckedContent:
+        """Return what was found; contents that an event erased count as erased, unless they are still there."""
+        self.file.execute(_OF_DOCUMENTS)
+        self.file.execute(_ERASED)
         return CheckedContent(
-            self._count("SELECT count(*) FROM referenced"),
+            self._count("SELECT count(*) FROM referenced") - self._count(_GONE),
             self._count("SELECT count(*) FROM stored"),
             self._count(_UNREFERENCED),
-            self._erased,
+            self._count(f"{_GONE} AND name <> 'key'"),
             self._read,
             [ContentFault(*row) for row in self.file.execute(_FAULTS)],
         )

@@ -1,6 +1,6 @@
 """The verification of everything finds what was changed, wherever that was: in the log, the ledger or the rows."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,27 @@ from hypothesis import HealthCheck, given, settings
 from ledgers import KEYS, NOW_MS, WITNESS_KEYS, enter_all, witness_in, write
 from tables import wipe
 
-from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
+from builders import (
+    Told,
+    cancellation,
+    completed,
+    document,
+    follow_up,
+    identity,
+    planned,
+    requested,
+    reviewed,
+    step,
+    typical,
+)
 from poweron_events import topics
+from poweron_events.actor import Actor
+from poweron_events.archive_events import ContentErased
+from poweron_events.content import ContentStore
+from poweron_events.content_place import ContentFolder
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
+from poweron_events.round_events import RoundCancelled, Totals
 from poweron_projections.audit.full_verification import FullVerification, verify_everything
 from poweron_projections.audit.ledger_entry import key_entry
 from poweron_projections.audit.ledger_role import begun_ledger
@@ -25,6 +42,7 @@ from poweron_projections.audit.notes import ED25519_COSIGNATURE, SignedNote
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.verify import catch_up, first_difference
+from poweron_services.client.content_claim import with_contents
 
 VKEY = KEYS[0].public
 OTHERS = [SigningKey(key.name, key.algorithm, b"x" * 32) for key in KEYS]
@@ -86,6 +104,7 @@ async def test_everything_has_these_claims(ledger: MemoryLog, pool: Pool) -> Non
         ("V7", "not_checked"),
         ("V8", "ok"),
         ("V9", "not_checked"),
+        ("V10", "not_checked"),
         *((name, "ok") for name in ("V11", "V12", "V13")),
         ("V14", "not_checked"),
     ]
@@ -171,6 +190,92 @@ async def test_changed_rows_are_found(ledger: MemoryLog, pool: Pool) -> None:
     async with acquire(pool) as connection:
         await connection.execute("UPDATE rounds SET prompt = 'Another one.'")
     assert await failed(ledger, pool) == {"V13"}
+
+
+class _Contents(ContentStore):
+    """Documents of a cancelled workflow, of which some are exchanged; something may happen before one is read."""
+
+    def __init__(self, folder: Path, log: MemoryLog, pool: Pool) -> None:
+        super().__init__(ContentFolder(folder))
+        self.log, self.pool, self.told = log, pool, Told("1")
+        self.exchanged: dict[str, bytes] = {}
+        self.before_read: Callable[[], Awaitable[None]] | None = None
+
+    async def get(self, workflow_id: str, name: str) -> bytes:
+        before, self.before_read = self.before_read, None
+        if before is not None:
+            await before()
+        return self.exchanged.get(name) or await super().get(workflow_id, name)
+
+    async def write(self, *contents: bytes) -> Sequence[str]:
+        """Store documents, and write the events that name them."""
+        names = await self.put_all(self.told.id, contents)
+        named = zip(names, contents, strict=True)
+        documents = tuple(document(document_id=name[:9], content=name, size=len(data)) for name, data in named)
+        self.told.tell(requested("1", documents=documents), cancellation())
+        write(self.log, self.told.tell(RoundCancelled(round=1, message="", totals=Totals())))
+        await enter_all(self.log, self.pool)
+        return names
+
+    async def say_erased(self, *names: str) -> None:
+        """Write the event that these contents, or all of them, are erased."""
+        by: dict[str, Any] = {"actor": Actor(id="ada"), "request": identity("erase")}
+        event = ContentErased(documents=tuple(name[:9] for name in names), contents=names, **by)
+        (message,) = self.told.tell(event).messages[-1:]
+        self.log.write(topics.EVENTS.name, message.key, message.value)
+        await enter_all(self.log, self.pool)
+
+    async def v10(self) -> tuple[str, str]:
+        """Status and detail of the claim about contents."""
+        verification = await with_contents(await verified(self.log, self.pool), self.pool, self)
+        (claim,) = (claim for claim in verification.claims if claim.id == "V10")
+        assert verification.is_ok == (claim.status == "ok")
+        return claim.status, claim.detail
+
+
+@pytest.fixture
+def contents(log: MemoryLog, pool: Pool, tmp_path: Path) -> _Contents:
+    return _Contents(tmp_path, log, pool)
+
+
+async def test_a_content_that_was_exchanged_or_lost_is_found(contents: _Contents) -> None:
+    exchanged, lost, _ = await contents.write(b"exchanged", b"lost", b"kept")
+    assert await contents.v10() == ("ok", "")
+    contents.exchanged = {exchanged: b"EXCHANGED"}
+    where = f"workflow {contents.told.id}: the content"
+    assert await contents.v10() == ("fail", f"{where} {exchanged} is another one than its event says")
+    contents.exchanged = {}
+    await contents.erase(contents.told.id, [lost])
+    why = f"{where} {lost} is missing, and no event says that it was erased"
+    assert await contents.v10() == ("fail", why)
+    await contents.say_erased(exchanged)
+    assert await contents.v10() == ("fail", why)
+    await contents.say_erased(lost)
+    assert await contents.v10() == ("ok", "")
+    contents.exchanged = {exchanged: b"EXCHANGED"}  # it was not removed
+    assert (await contents.v10())[0] == "fail"
+
+
+async def test_what_is_erased_while_contents_are_read_is_not_missing(contents: _Contents) -> None:
+    await contents.write(b"1", b"2")
+
+    async def erase_all() -> None:
+        await contents.say_erased()
+        await contents.erase(contents.told.id)
+
+    contents.before_read = erase_all
+    assert await contents.v10() == ("ok", "")
+    assert contents.before_read is None
+
+
+async def test_contents_are_not_compared_with_changed_rows(contents: _Contents, pool: Pool) -> None:
+    await contents.write(b"1")
+    await contents.erase(contents.told.id)
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE rounds SET prompt = 'Another one.'")
+    verification = await verified(contents.log, pool)
+    assert verification.status("V13") == "fail"
+    assert (await with_contents(verification, pool, contents)).status("V10") == "not_checked"
 
 
 async def test_only_a_key_counts_that_the_key_of_the_auditor_announced(log: MemoryLog, pool: Pool) -> None:

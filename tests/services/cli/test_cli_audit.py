@@ -85,10 +85,12 @@ def test_an_alarm_or_a_value_beyond_its_limit_ends_with_1(monkeypatch: pytest.Mo
 def test_everything_is_verified_like_a_bundle(
     monkeypatch: pytest.MonkeyPatch, status: str, code: int, verdict: str
 ) -> None:
-    async def verified(*_: object) -> FullVerification:
+    async def verified(*_: object, reading: bool) -> FullVerification:
+        readings.append(reading)
         claim = LedgerClaim("V9", status, "because")
         return FullVerification([claim], "example.com/poweron", 1_790_000_000_000, events=7, size=9, foreign=1)
 
+    readings: list[bool] = []
     monkeypatch.setattr(ledger_commands, "_verify_everything", verified)
     key = str(SigningKey("example.com/poweron", ED25519, bytes(32)).public)
     done = CliRunner().invoke(app, ["audit", "verify", "--key", key, "--json"])
@@ -109,7 +111,8 @@ def test_everything_is_verified_like_a_bundle(
             ],
         },
     )
-    text = CliRunner().invoke(app, ["audit", "verify", "--key", key]).stdout
+    text = CliRunner().invoke(app, ["audit", "verify", "--key", key, "--content"]).stdout
+    assert readings == [False, True]
     assert "7 events in 9 entries, last signed 2026-09-21T14:13:20.000Z." in text
     done = CliRunner().invoke(app, ["audit", "verify"])
     assert (done.exit_code, "`poweron audit key`" in done.stderr) == (2, True)

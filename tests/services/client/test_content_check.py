@@ -22,7 +22,7 @@ PAGE = {"url": "https://example.org/", "fetched_at": "2026-11-21T00:00:00Z", "sh
 
 async def pages(*stories: Told) -> AsyncIterator[Sequence[tuple[str, int, bytes]]]:
     for story in stories:
-        yield [(story.id, seq, value) for seq, value in enumerate(story.values)]
+        yield [(story.id, seq, value) for seq, value in reversed([*enumerate(story.values)])]
 
 
 async def checked(store: ContentStore, *stories: Told) -> CheckedContent:
@@ -68,6 +68,27 @@ async def test_what_was_erased_is_not_missing_and_what_was_lost_is_named(store: 
     await store.erase(ID)
     found = await checked(store, told.tell(ContentErased(**by)))
     assert (found.faults, found.erased, found.referenced) == ([], 3, 0)
+
+
+async def test_an_erasure_excuses_what_was_named_before_and_is_gone_in_whatever_order_events_are_read(
+    store: ContentStore, tmp_path: Path
+) -> None:
+    kept = await store.put(ID, b"1" * 100_000)
+    text, before, after = ("aa" * 32, "bb" * 32, "cc" * 32)
+    source = CitedSource(n=1, page=WebPage(**PAGE, content=kept), text=text)
+    written = document("a", document_id="a", content=before, size=4, sources=(source,))
+    by = {"actor": Actor(id="ada"), "request": identity("9")}
+    told = Told().tell(
+        requested(documents=(written,)),
+        DocumentErased(documents=("a",), reason="asked for", request=identity("8")),
+        ContentErased(documents=("b",), contents=(after,), **by),
+        At().done(documents=(document("b", document_id="b", content=after, size=4), written)),
+    )
+    found = await checked(store, told)
+    assert ({fault.name: fault.fault for fault in found.faults}, found.erased) == ({after: "missing"}, 2)
+    (tmp_path / ID / kept).write_bytes(b"2" * 100_000)
+    found = await checked(store, told)
+    assert {fault.name: fault.fault for fault in found.faults} == {after: "missing", kept: "damaged"}
 
 
 async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_checked(

@@ -15,7 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from poweron_events.archive_events import ContentErased
-from poweron_events.codec import Undecodable, decode
+from poweron_events.codec import Undecodable, decode, sha256
 from poweron_events.content import ContentStore, commitment
 from poweron_events.content_references import ContentReference, content_references
 from poweron_events.errors import MissingContent, Refused, Unavailable
@@ -37,9 +37,11 @@ PRAGMA cache_size = -8000;
 PRAGMA journal_mode = OFF;
 CREATE TABLE stored (workflow_id TEXT, name TEXT, size INTEGER, PRIMARY KEY (workflow_id, name)) WITHOUT ROWID;
 CREATE TABLE referenced (
-    workflow_id TEXT, name TEXT, seq INTEGER, field TEXT, document_id TEXT, document_name TEXT, size INTEGER,
+    workflow_id TEXT, name TEXT, seq INTEGER, field TEXT, document_id TEXT, document_name TEXT,
     PRIMARY KEY (workflow_id, name)
 ) WITHOUT ROWID;
+CREATE TABLE sizes (workflow_id TEXT, name TEXT, size INTEGER, PRIMARY KEY (workflow_id, name, size)) WITHOUT ROWID;
+CREATE TABLE digests (workflow_id TEXT, name TEXT, sha256 TEXT, PRIMARY KEY (workflow_id, name, sha256)) WITHOUT ROWID;
 CREATE TABLE parts (
     workflow_id TEXT, document_id TEXT, name TEXT, seq INTEGER, PRIMARY KEY (workflow_id, document_id, name)
 ) WITHOUT ROWID;
@@ -50,16 +52,18 @@ CREATE TABLE erasures (workflow_id TEXT, name TEXT, seq INTEGER, PRIMARY KEY (wo
 CREATE TABLE faults (workflow_id TEXT, name TEXT, fault TEXT, PRIMARY KEY (workflow_id, name)) WITHOUT ROWID;
 """
 _REFER: Final = """
-INSERT INTO referenced VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO referenced VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (workflow_id, name) DO UPDATE
    SET seq = excluded.seq, field = excluded.field, document_id = excluded.document_id,
-       document_name = excluded.document_name, size = excluded.size
+       document_name = excluded.document_name
  WHERE excluded.seq < referenced.seq
 """
 _BELONG: Final = """
 INSERT INTO parts VALUES (?, ?, ?, ?)
     ON CONFLICT (workflow_id, document_id, name) DO UPDATE SET seq = excluded.seq WHERE excluded.seq < parts.seq
 """
+_HAS_SIZE: Final = "INSERT OR IGNORE INTO sizes VALUES (?, ?, ?)"
+_HAS_DIGEST: Final = "INSERT OR IGNORE INTO digests VALUES (?, ?, ?)"
 _KEYS: Final = """
 INSERT OR IGNORE INTO referenced (workflow_id, name, seq, field)
 SELECT workflow_id, 'key', max(seq), 'key' FROM referenced GROUP BY workflow_id
@@ -82,9 +86,10 @@ SELECT workflow_id, name, 'missing' FROM referenced LEFT JOIN stored USING (work
 """
 _OF_OTHER_SIZE: Final = """
 INSERT INTO faults
-SELECT workflow_id, name, 'damaged' FROM referenced JOIN stored USING (workflow_id, name)
- WHERE stored.size - referenced.size NOT IN (0, {overhead})
+SELECT DISTINCT workflow_id, name, 'damaged' FROM sizes JOIN stored USING (workflow_id, name)
+ WHERE stored.size - sizes.size NOT IN (0, {overhead})
 """
+_DIGESTS: Final = "SELECT sha256 FROM digests WHERE workflow_id = ? AND name = ?"
 _TO_READ: Final = """
 SELECT workflow_id, name, stored.size FROM referenced JOIN stored USING (workflow_id, name)
  WHERE name <> 'key' AND NOT EXISTS (SELECT 1 FROM faults
@@ -220,14 +225,13 @@ class ContentCheck:
                     self._refer(workflow_id, seq, content_references(entry))
 
     def _refer(self, workflow_id: str, seq: int, references: Iterable[ContentReference]) -> None:
-        rows, parts = [], []
-        for name, field_, ref, owner in references:
-            of_document = (ref.document_id, ref.document_name, ref.size) if ref else (None,) * 3
-            rows.append((workflow_id, name, seq, field_, *of_document))
-            if owner is not None:
-                parts.append((workflow_id, owner.document_id, name, seq))
-        self.file.executemany(_REFER, rows)
-        self.file.executemany(_BELONG, parts)
+        refs = [*references]
+        self.file.executemany(_REFER, [(workflow_id, ref.name, seq, ref.field, *_document(ref)) for ref in refs])
+        self.file.executemany(
+            _BELONG, [(workflow_id, ref.owner.document_id, ref.name, seq) for ref in refs if ref.owner]
+        )
+        self.file.executemany(_HAS_SIZE, [(workflow_id, ref.name, ref.document.size) for ref in refs if ref.document])
+        self.file.executemany(_HAS_DIGEST, [(workflow_id, ref.name, ref.sha256) for ref in refs if ref.sha256])
 
     async def _entries(self, workflow_id: str, name: str, kind: type[Model]) -> list[Model]:
         """Return the entries of a list stored as content; none if it cannot be read, which is a fault of its own."""
@@ -272,7 +276,13 @@ class ContentCheck:
             raise
         if key is None:
             return None  # the missing key is a fault of its own
-        return None if await asyncio.to_thread(commitment, key, data) == name else "damaged"
+        is_named = await asyncio.to_thread(commitment, key, data) == name
+        return None if is_named and self._has_digests(workflow_id, name, data) else "damaged"
+
+    def _has_digests(self, workflow_id: str, name: str, data: bytes) -> bool:
+        """Return whether the content has the SHA-256 that events say of it."""
+        said = {digest for (digest,) in self.file.execute(_DIGESTS, (workflow_id, name))}
+        return not said or said == {sha256(data)}
 
     async def _key(self, workflow_id: str) -> bytes | None:
         if workflow_id not in self._keys:
@@ -302,6 +312,12 @@ class ContentCheck:
 
 
 _COUNTED: Final = ("content", KEY)
+
+
+def _document(reference: ContentReference) -> tuple[str | None, str | None]:
+    """Return id and name of the document whose bytes the content holds, if it is one."""
+    document = reference.document
+    return (None, None) if document is None else (document.document_id, document.document_name)
 
 
 def _lists(event: ActionCompleted) -> Iterator[tuple[str, type[Model]]]:

@@ -10,7 +10,7 @@ import pytest
 from builders import CALL, At, Told, document, identity, requested
 from poweron_events.actor import Actor
 from poweron_events.archive_events import ContentErased
-from poweron_events.codec import dumps
+from poweron_events.codec import dumps, sha256
 from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, WebPage
 from poweron_events.request import DocumentErased
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> ContentStore:
 
 async def test_every_field_that_names_content_counts_also_within_lists_that_are_content(store: ContentStore) -> None:
     names = iter(await store.put_all(ID, [b"%d" % number for number in range(9)]))
-    page = WebPage(**PAGE, content=next(names))
+    page = WebPage(**{**PAGE, "sha256": sha256(b"0")}, content=next(names))
     source = CitedSource(n=1, page=page, text=next(names))
     shown = document("answer.md", content=next(names), size=1, sources=(source,))
     hidden = document("listed.md", content=next(names), size=1)
@@ -75,7 +75,8 @@ async def test_an_erasure_excuses_what_was_named_before_and_is_gone_in_whatever_
 ) -> None:
     kept = await store.put(ID, b"1" * 100_000)
     text, before, after = ("aa" * 32, "bb" * 32, "cc" * 32)
-    source = CitedSource(n=1, page=WebPage(**PAGE, content=kept), text=text)
+    page = WebPage(**{**PAGE, "sha256": sha256(b"1" * 100_000)}, content=kept)
+    source = CitedSource(n=1, page=page, text=text)
     written = document("a", document_id="a", content=before, size=4, sources=(source,))
     by = {"actor": Actor(id="ada"), "request": identity("9")}
     told = Told().tell(
@@ -89,6 +90,18 @@ async def test_an_erasure_excuses_what_was_named_before_and_is_gone_in_whatever_
     (tmp_path / ID / kept).write_bytes(b"2" * 100_000)
     found = await checked(store, told)
     assert {fault.name: fault.fault for fault in found.faults} == {after: "missing", kept: "damaged"}
+
+
+async def test_a_content_of_which_an_event_says_another_size_or_digest_is_not_the_one_that_it_names(
+    store: ContentStore,
+) -> None:
+    honest, long, other = await store.put_all(ID, [b"1", b"2", b"3"])
+    documents = [document(name, document_id=name[:4], content=name, size=1) for name in (honest, long)]
+    documents.append(document("again", document_id="again", content=long, size=2))
+    page = document("page", content=honest, size=1, page=WebPage(**PAGE, content=other))
+    told = Told().tell(requested(documents=documents), At().done(documents=(page,)))
+    found = await checked(store, told)
+    assert {fault.name: fault.fault for fault in found.faults} == {long: "damaged", other: "damaged"}
 
 
 async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_checked(

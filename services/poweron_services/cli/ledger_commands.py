@@ -143,7 +143,7 @@ KeyOfLedger = Annotated[
 ReadContent = Annotated[
     bool,
     typer.Option(
-        "--content", help="Without BUNDLE, also read all documents, prompts and answers (V10); with one, always done."
+        "--content", help="Read all documents, prompts and answers, too (V10); those of a BUNDLE are always read."
     ),
 ]
 AskedSince = Annotated[

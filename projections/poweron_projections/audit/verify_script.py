@@ -21,6 +21,7 @@ MODULES: Final = (
     "verifier/key_announcements",
     "verifier/bundle_files",
     "verifier/event_facts",
+    "verifier/quote_search",
     "verifier/answer_quotes",
     "verifier/timeline_summary",
     "verifier/bundle_timeline",

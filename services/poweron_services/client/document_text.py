@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from poweron_projections.audit.verifier.quote_search import comparable, occurs
 from poweron_services.text.calculations import is_result, parse_equation
-from poweron_services.text.quotes import comparable, occurs
 from poweron_services.text.statements import Statement
 from poweron_services.text.table_text import TableText
 

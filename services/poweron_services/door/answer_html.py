@@ -13,9 +13,9 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
+from poweron_projections.audit.verifier.quote_search import comparable
 from poweron_services.client.source_check import CheckedQuote, CitedDocument, Result, Source, Sources
 from poweron_services.door.page_rendering import TEMPLATES, visible
-from poweron_services.text.quotes import comparable
 
 MARKS: Final = 20  # places at which the words of a statement are marked
 MOST: Final = 30_000  # characters of an answer that a page shows

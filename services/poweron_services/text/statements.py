@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from poweron_projections.audit.verifier.quote_search import QUOTATION
 from poweron_services.text.citations import BRACKET, MARK, PRIVATE, Block, blocks, numbers_of
 
 WINDOW: Final = 2_000  # characters that are segmented together; a longer sentence is cut between words
@@ -67,9 +68,6 @@ MOST_QUOTES: Final = 4_000  # of one paragraph
 _FIRST_QUOTE: Final = 0xE100  # each quote is replaced by one character, followed by its final punctuation
 _ENDS: Final = ".!?\u2026"
 _HIDDEN: Final = re.compile(f"([\ue100-\uf8ff])[{_ENDS}]?")
-_QUOTATION: Final = re.compile(
-    r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL
-)
 _MARK: Final = re.compile(MARK)
 _MARKS: Final = re.compile(rf"(?:\s*{MARK})+")
 _DEFINITION: Final = re.compile(rf"\s*{MARK}:\s")  # a list of sources that a model wrote itself
@@ -157,7 +155,7 @@ def _statements(block: Block, language: str) -> Iterator[Statement]:
         end = inside[-1] if inside[-1] in _ENDS else ""
         return f"{match[0][0]}{chr(_FIRST_QUOTE + len(quotes) - 1)}{end}{match[0][-1]}"
 
-    text = _QUOTATION.sub(hide, block.text)
+    text = QUOTATION.sub(hide, block.text)
     for sentence in [text] if block.is_row or block.is_quote else _sentences(text, language):
         own_quotes = _quotes(sentence, quotes)
         if block.is_quote and not own_quotes:

@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final
 
+from poweron_projections.audit.verifier.quote_search import comparable, occurs
 from poweron_services.text.calculations import Calculation, is_result, named_rows, parse_equation, parse_rows
 from poweron_services.text.numbers import looks_numeric
-from poweron_services.text.quotes import comparable, occurs
 
 MOST_NAMES: Final = 12  # parts between commas in the label of a cell
 _CELL: Final = re.compile(r"(?<!\\)\|")

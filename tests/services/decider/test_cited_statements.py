@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from pages import CLOCKS
 from processor_time import within
 
+from poweron_projections.audit.verifier.quote_search import comparable, occurs
 from poweron_services.text.citations import cited_numbers, renumbered
-from poweron_services.text.quotes import comparable, occurs
 from poweron_services.text.statements import Quote, Statement, statements
 
 

@@ -1,67 +1,89 @@
-"""The quotes in answers, searched word for word in the texts of a bundle: documents, and web pages as read."""
+"""Where the quotes of answers are from: the documents and web pages of a bundle are searched for their words."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
-from poweron_projections.audit.verifier.event_facts import is_text, members
+from poweron_projections.audit.verifier.event_facts import members
+from poweron_projections.audit.verifier.quote_search import QUOTATION, comparable, occurs
 
-_QUOTATION: Final = re.compile(r"“([^“”]{3,2000})”|„([^„“”]{3,2000})[“”]|«([^«»]{3,2000})»|「([^「」]{3,2000})」")
-_MOST_QUOTES: Final = 100  # quotes of one answer
-_SHOWN_OF_QUOTE: Final = 200  # characters
-_MARKUP: Final = re.compile(r"[*`\\]")
+_QUOTES_OF_ANSWER: Final = 100  # that are searched
+_BYTES_OF_TEXTS: Final = 10_000_000  # that are searched, together
+_QUOTE_SHOWN: Final = 200  # characters
+_NAMES_SHOWN: Final = 5
 
 
-class QuotedTexts:
-    """The texts that answers may quote, by the name of their document or the address of their page."""
+class AnswerQuotes:
+    """The quotes of all answers, and the texts that have them: documents and pages that no model wrote."""
 
-    def __init__(self, events: Iterable[Mapping[str, Any]], contents: Mapping[str, bytes]) -> None:
-        self._contents = contents
-        self._names: dict[str, str] = {}
-        self._searched: dict[str, str] = {}
-        self._told: set[str] = set()
-        for event in events:
-            for document in members(event["data"], "documents"):
-                if not document.get("byModel") and str(document.get("mimeType", "")).startswith("text/"):
-                    self._add(document.get("content"), document.get("documentName"))
-                for source in members(document, "sources"):
-                    page = source.get("page")
-                    self._add(source.get("text"), page.get("url") if isinstance(page, dict) else None)
+    def __init__(self, accepted: Iterable[Mapping[str, Any]], contents: Mapping[str, bytes]) -> None:
+        documents = [document for event in accepted for document in members(event["data"], "documents")]
+        answers = {_content(document): _is_text(document) for document in documents if document.get("byModel")}
+        self._quotes = {
+            content: _quotes_in(contents[content])
+            for content, is_text in answers.items()
+            if is_text and content in contents
+        }
+        self._places: dict[str, dict[str, None]] = {quote: {} for quotes in self._quotes.values() for quote in quotes}
+        self._searched: dict[str, None] = {}
+        self._unsearched: dict[str, None] = {}
+        if self._places:
+            self._search([source for source in _sources_of(documents) if source[0] not in answers], contents)
 
     def facts(self, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield where each quote of the answers of an event occurs; those of an answer only once."""
+        """Yield where the quotes of the answers of an event are from; those of an answer only once."""
         for document in members(data, "documents"):
-            content = str(document.get("content"))
-            is_answer = document.get("byModel") and str(document.get("mimeType", "")).startswith("text/")
-            if is_answer and content in self._contents and content not in self._told:
-                self._told.add(content)
-                for quote in self._quotes(self._contents[content]):
-                    found = ", ".join(self._places(quote)) or "in no text of this bundle"
-                    shown = quote if len(quote) <= _SHOWN_OF_QUOTE else f"{quote[:_SHOWN_OF_QUOTE]}…"
-                    yield "Quote", f"“{shown}” is word for word in: {found}"
+            for quote in self._quotes.pop(_content(document), ()):
+                shown = quote if len(quote) <= _QUOTE_SHOWN else f"{quote[:_QUOTE_SHOWN]}…"
+                yield "Quote", f"“{shown}” is {self._found(quote)}"
 
-    def _add(self, content: object, name: object) -> None:
-        if isinstance(content, str) and content in self._contents and is_text(name):
-            self._names[content] = str(name)
+    def _found(self, quote: str) -> str:
+        if names := self._places[quote]:
+            return f"word for word in {_first_of([*names])}"
+        left_out = [name for name in self._unsearched if f"{name}.md" not in self._searched]
+        unsearched = f"; not searched: {_first_of(left_out)}" if left_out else ""
+        return f"in none of the {len(self._searched)} texts that were searched{unsearched}"
 
-    @staticmethod
-    def _quotes(answer: bytes) -> list[str]:
-        found = (next(filter(None, match.groups())) for match in _QUOTATION.finditer(answer.decode(errors="replace")))
-        return list(dict.fromkeys(" ".join(quote.split()) for quote in found))[:_MOST_QUOTES]
-
-    def _places(self, quote: str) -> list[str]:
-        """Return the names of the texts with all parts of a quote, which `…` separates."""
-        wanted = [part for part in map(_plain_words, quote.split("…")) if part]
-        if not wanted:
-            return []
-        texts = ((name, self._text(content)) for content, name in self._names.items())
-        return list(dict.fromkeys(name for name, text in texts if all(part in text for part in wanted)))
-
-    def _text(self, content: str) -> str:
-        if content not in self._searched:
-            self._searched[content] = _plain_words(self._contents[content].decode(errors="replace"))
-        return self._searched[content]
+    def _search(self, sources: Iterable[tuple[str, str, bool]], contents: Mapping[str, bytes]) -> None:
+        """Search each text once for all quotes."""
+        left, holding = _BYTES_OF_TEXTS, dict[str, list[str]]()
+        for content, name, is_text in sources:
+            if content not in holding:
+                data = contents.get(content) if is_text else None
+                if data is None or len(data) > left:
+                    self._unsearched[name] = None
+                    continue
+                left -= len(data)
+                text = comparable(data.decode(errors="replace"))
+                holding[content] = [quote for quote in self._places if occurs(quote, text)]
+            self._searched[name] = None
+            for quote in holding[content]:
+                self._places[quote][name] = None
 
 
-def _plain_words(text: str) -> str:
-    return " ".join(_MARKUP.sub("", text).split()).casefold()
+def _quotes_in(answer: bytes) -> list[str]:
+    matches = islice(QUOTATION.finditer(answer.decode(errors="replace")), _QUOTES_OF_ANSWER)
+    quotes = (next(group for group in match.groups() if group) for match in matches)
+    return list(dict.fromkeys(" ".join(quote.split()) for quote in quotes))
+
+
+def _sources_of(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, bool]]:
+    """Yield the content and the name of each document and cited web page, and whether it is a text."""
+    for document in documents:
+        yield _content(document), str(document.get("documentName")), _is_text(document)
+        for source in members(document, "sources"):
+            page = source.get("page")
+            yield str(source.get("text")), str(page.get("url") if isinstance(page, dict) else None), True
+
+
+def _content(document: Mapping[str, Any]) -> str:
+    return str(document.get("content"))
+
+
+def _is_text(document: Mapping[str, Any]) -> bool:
+    return str(document.get("mimeType", "")).startswith("text/")
+
+
+def _first_of(names: Sequence[str]) -> str:
+    others = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"{', '.join(names[:_NAMES_SHOWN])}{others}"

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from poweron_projections.audit.verifier.answer_quotes import QuotedTexts
+from poweron_projections.audit.verifier.answer_quotes import AnswerQuotes
 from poweron_projections.audit.verifier.event_facts import (
     event_facts,
     longer_texts,
@@ -51,14 +51,15 @@ def timeline_items(
 ) -> Iterator[TimelineItem]:
     """Yield a summary, then the events in their order; `contents` has documents, prompts and answers, if any."""
     yield _item("Summary", timeline_summary(events, entries), ())
-    quoted = QuotedTexts(events, contents)
+    accepted = [event for event, entry in zip(events, entries, strict=True) if entry["verdict"] == "accepted"]
+    quotes = AnswerQuotes(accepted, contents)
     for event, entry in zip(events, entries, strict=True):
         data = event["data"]
         stands = "" if entry["verdict"] == "accepted" else f", {entry['verdict']}: without effect"
         heading = f"{entry['seq']}. {_words(event['type'])}{stands}"
         facts = [("Time", utc_words(entry["time"])), ("Recorded by", source_words(event["source"]))]
         facts += [("Place", place)] if (place := place_words(data)) else []
-        facts += [*event_facts(data), *quoted.facts(data)]
+        facts += [*event_facts(data), *(quotes.facts(data) if entry["verdict"] == "accepted" else ())]
         yield _item(heading, facts, longer_texts(data, contents))
 
 

@@ -24,6 +24,7 @@ _PLAIN: Final = {
     "outcome": "Outcome",
     "code": "Code",
     "decidedBy": "Decided by",
+    "restartedFrom": "Request taken from",
     "toolSha256": "SHA-256 of the tool as it was declared",
     "legalBasis": "Legal basis",
     "format": "Format",
@@ -44,6 +45,8 @@ def event_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Request", f"{data['request'].get('source', '')} {data['request'].get('id', '')}".strip()
     if isinstance(data.get("policy"), dict):
         yield "Policy", f"number {data['policy'].get('number', data.get('number', ''))}"
+    if isinstance(data.get("forkedFrom"), dict):
+        yield "Forked from", json.dumps(data["forkedFrom"], ensure_ascii=False, sort_keys=True)
     if isinstance(data.get("parametersSchema"), dict):
         fields = members(data["parametersSchema"], "fields")
         yield "Parameters asked for", ", ".join(f"{each.get('name')} ({each.get('type')})" for each in fields) or "none"
@@ -54,8 +57,8 @@ def event_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for document in members(data, "unread"):
         yield "Not read completely", str(document.get("reason", ""))
     for call in calls_of(data):
-        cost = call.get("costNanoUsd", 0) / NANO_USD
-        tokens = f"{call.get('inputTokens', 0)} tokens in, {call.get('outputTokens', 0)} out"
+        cost = number(call, "costNanoUsd") / NANO_USD
+        tokens = f"{number(call, 'inputTokens')} tokens in, {number(call, 'outputTokens')} out"
         name = f"{call.get('provider', '')}:{call.get('model', '')}"
         yield "Model", f"{name}, with the template {call.get('template', '')}: {tokens}, {cost:.6f} US dollars"
 
@@ -67,7 +70,7 @@ def _document_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Web page of it", _page_words(document["page"])
     for source in members(document, "sources"):
         page = source["page"] if isinstance(source.get("page"), dict) else {}
-        yield f"Source [{source.get('n')}] of it", f"{_page_words(page)}, text in blobs/{source.get('text')}"
+        yield "Source of it", f"[{source.get('n')}] {_page_words(page)}, text in blobs/{source.get('text')}"
 
 
 def _page_words(page: Mapping[str, Any]) -> str:
@@ -120,6 +123,12 @@ def members(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the objects in a list of this name; nothing if there is none."""
     value = data.get(name)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def number(data: Mapping[str, Any], name: str) -> int:
+    """Return a whole number of this name; 0 if there is none."""
+    value = data.get(name)
+    return value if type(value) is int else 0
 
 
 def calls_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:

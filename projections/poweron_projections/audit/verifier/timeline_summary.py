@@ -10,6 +10,7 @@ from poweron_projections.audit.verifier.event_facts import (
     calls_of,
     is_text,
     members,
+    number,
     place_words,
     utc_words,
 )
@@ -17,30 +18,40 @@ from poweron_projections.audit.verifier.event_facts import (
 _MILESTONES: Final = {
     "poweron.workflow.requested.v1": "Requested",
     "poweron.round.requested.v1": "Requested",
-    "poweron.approval.granted.v1": "Approved",
-    "poweron.approval.denied.v1": "Denied",
+    "poweron.approval.granted.v1": "Approval given",
+    "poweron.approval.denied.v1": "Approval denied",
+    "poweron.approval.escalated.v1": "Approval escalated",
     "poweron.parameters.changed.v1": "Other parameters proposed",
     "poweron.budget.granted.v1": "Larger budget granted",
     "poweron.budget.denied.v1": "Larger budget denied",
+    "poweron.rules.changed.v1": "Rules changed",
+    "poweron.round.paused.v1": "Paused",
+    "poweron.round.resumed.v1": "Resumed",
     "poweron.cancellation.requested.v1": "Cancellation requested",
     "poweron.round.completed.v1": "Completed",
     "poweron.round.failed.v1": "Failed",
     "poweron.round.cancelled.v1": "Cancelled",
     "poweron.content.erased.v1": "Content erased",
+    "poweron.document.erased.v1": "Content erased",
     "poweron.workflow.retained.v1": "Retention changed",
 }
+_WITHOUT_A_PERSON: Final = {
+    "poweron.approval.denied.v1": "Approval not given in time",
+    "poweron.budget.granted.v1": "Budget of another day begun",
+    "poweron.budget.denied.v1": "Larger budget not granted in time",
+}
+"""The same events without a request of a person."""
 _OPENINGS: Final = ("poweron.workflow.requested.v1", "poweron.round.requested.v1")
-_ENDS: Final = ("poweron.round.completed.v1", "poweron.round.failed.v1")
-_STARTED: Final = "poweron.action.started.v1"
-_ENDED: Final = "poweron.action.completed.v1"
+_ENDS: Final = ("poweron.round.completed.v1", "poweron.round.failed.v1", "poweron.round.cancelled.v1")
+_ERASURES: Final = ("poweron.content.erased.v1", "poweron.document.erased.v1")
 _REJECTIONS: Final = {
-    "poweron.answer.rejected.v1": "answers of models",
+    "poweron.answer.rejected.v1": "answers",
     "poweron.selection.rejected.v1": "selections",
     "poweron.parameters.rejected.v1": "parameters",
 }
-_SAID: Final = {"code": "", "until": "kept until ", "hold": "on hold ", "released": "no longer on hold "}
-_SHOWN_OF_TEXT: Final = 300  # characters
-_NAMED: Final = 20  # documents
+_LABELS: Final = {"code": "", "until": "kept until ", "hold": "on hold ", "released": "no longer on hold "}
+_TEXT_SHOWN: Final = 300  # characters
+_DOCUMENTS_SHOWN: Final = 20
 
 
 def timeline_summary(
@@ -49,52 +60,100 @@ def timeline_summary(
     """Yield what the accepted events say together, in short values."""
     pairs = [(event, entry) for event, entry in zip(events, entries, strict=True) if entry["verdict"] == "accepted"]
     for event, entry in pairs:
-        if event["type"] in _MILESTONES:
-            yield _MILESTONES[event["type"]], _milestone(event["data"], utc_words(entry["time"]))
+        kind, data = event["type"], event["data"]
+        if kind in _MILESTONES:
+            names = _MILESTONES if data.get("request") or kind not in _WITHOUT_A_PERSON else _WITHOUT_A_PERSON
+            yield names[kind], ", ".join([utc_words(entry["time"]), *_milestone(kind, data)]) + _text_of(data)
     accepted = [event for event, _ in pairs]
     yield from _documents(accepted)
-    yield from _done(accepted)
+    yield from _actions(accepted)
     yield from _models(accepted)
-    if len(accepted) < len(events):
-        yield "Without effect", f"{len(events) - len(accepted)} of {len(events)} events, which others came before"
+    others = Counter(str(entry["verdict"]) for entry in entries if entry["verdict"] != "accepted")
+    if others:
+        yield "Events without effect", _counts(others)
 
 
-def _milestone(data: Mapping[str, Any], time: str) -> str:
-    who = f", {actor_words(data['actor'])}" if isinstance(data.get("actor"), dict) else ""
-    place = f", {place_words(data)}" if data.get("round") else ""
-    said = "".join(f", {words}{data[name]}" for name, words in _SAID.items() if is_text(data.get(name)))
-    text = next((data[name] for name in ("prompt", "message", "reason") if is_text(data.get(name))), "")
-    shown = text if len(text) <= _SHOWN_OF_TEXT else f"{text[:_SHOWN_OF_TEXT]}…"
-    return f"{time}{place}{who}{said}{f': {shown}' if shown else ''}"
+def _milestone(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield place, person and terms of a milestone."""
+    if data.get("round"):
+        yield place_words(data)
+    if isinstance(data.get("actor"), dict):
+        yield actor_words(data["actor"])
+    if isinstance(data.get("forkedFrom"), dict):
+        yield f"forked from {data['forkedFrom'].get('workflow')} at event {data['forkedFrom'].get('seq')}"
+    if is_text(data.get("restartedFrom")):
+        yield f"with the request of {data['restartedFrom']} again"
+    if kind in _ERASURES:
+        documents = data.get("documents")
+        yield f"documents {', '.join(map(str, documents))}" if isinstance(documents, list) else "all content"
+    if tokens := number(data, "tokens"):
+        yield f"{tokens} tokens"
+    if cost := number(data, "costNanoUsd"):
+        yield _dollars(cost)
+    for name, label in _LABELS.items():
+        if is_text(data.get(name)):
+            yield f"{label}{data[name]}"
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    """Return what a person or a model said in an event, cut, to be added to a line; nothing if nothing was said."""
+    text = next((str(data[name]) for name in ("prompt", "message", "reason") if is_text(data.get(name))), "")
+    shown = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
+    return f": {shown}" if shown else ""
 
 
 def _documents(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield which documents came with requests, and which were the results of the rounds that ended."""
-    for name, types in (("Documents handed over", _OPENINGS), ("Documents written", _ENDS)):
-        listed = [each for event in events if event["type"] in types for each in members(event["data"], "documents")]
-        names = list(dict.fromkeys(str(each.get("documentName")) for each in listed))
+    for line, types in (("Documents handed over", _OPENINGS), ("Documents written", _ENDS)):
+        documents = [part for event in events if event["type"] in types for part in members(event["data"], "documents")]
+        unique = dict.fromkeys((str(part.get("documentName")), str(part.get("content"))) for part in documents)
+        names = [name for name, _ in unique]
         if names:
-            yield name, ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
+            others = f" and {len(names) - _DOCUMENTS_SHOWN} more" if len(names) > _DOCUMENTS_SHOWN else ""
+            yield line, f"{', '.join(names[:_DOCUMENTS_SHOWN])}{others}"
 
 
-def _done(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield how often each action was begun, how actions ended, and what of the answers of models was rejected."""
-    begun = Counter(str(event["data"].get("action")) for event in events if event["type"] == _STARTED)
-    ended = Counter(str(event["data"].get("outcome")) for event in events if event["type"] == _ENDED)
-    rejected = Counter(_REJECTIONS[event["type"]] for event in events if event["type"] in _REJECTIONS)
-    for name, counts in (("Actions begun", begun), ("Actions ended", ended), ("Rejected", rejected)):
+def _actions(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield how the actions ended, and how often an answer of a model was rejected."""
+    selected, ends, rejections = dict[str, str](), Counter[str](), Counter[str]()
+    for event in events:
+        kind, data = event["type"], event["data"]
+        if kind == "poweron.action.started.v1":
+            selected[place_words(data)] = str(data.get("action"))
+        elif kind == "poweron.action.completed.v1":
+            outcome = "taken over" if data.get("reusedFrom") else str(data.get("outcome")).replace("_", " ")
+            ends[f"{selected.get(place_words(data), 'action')} {outcome}"] += 1
+        elif kind in _REJECTIONS:
+            rejections[_REJECTIONS[kind]] += 1
+    for line, counts in (("Actions", ends), ("Rejected", rejections)):
         if counts:
-            yield name, ", ".join(f"{what} ({count})" for what, count in sorted(counts.items()))
+            yield line, _counts(counts)
 
 
 def _models(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield what each model did and cost."""
-    used = defaultdict[str, Counter[str]](Counter)
+    """Yield what each model did and cost; calls that failed do not name their model."""
+    sums = defaultdict[str, Counter[str]](Counter)
     for event in events:
         for call in calls_of(event["data"]):
-            of_model = used[f"{call.get('provider', '')}:{call.get('model', '')}"]
-            of_model.update(calls=1, tokens=call.get("inputTokens", 0) + call.get("outputTokens", 0))
-            of_model.update(cost=call.get("costNanoUsd", 0))
-    for model, sums in sorted(used.items()):
-        cost = f"{sums['cost'] / NANO_USD:.6f} US dollars"
-        yield "Model", f"{model}: {sums['calls']} calls, {sums['tokens']} tokens, {cost}"
+            is_taken_over = call.get("provider") == "recorded"
+            model = f"of {call.get('provider', '')}:{call.get('model', '')}"
+            _add(sums[f"Calls {'taken over from the forked workflow' if is_taken_over else model}"], call, 1)
+        for calls in members(event["data"], "failedCalls"):
+            _add(sums["Failed calls"], calls, number(calls, "count"))
+    for line, used in sorted(sums.items(), key=lambda item: item[0] != "Failed calls"):
+        estimated = ", partly estimated" if used["estimated"] else ""
+        yield line, f"{used['calls']}, with {used['tokens']} tokens and {_dollars(used['cost'])}{estimated}"
+
+
+def _add(sums: Counter[str], calls: Mapping[str, Any], count: int) -> None:
+    tokens = number(calls, "inputTokens") + number(calls, "outputTokens")
+    sums.update(calls=count, tokens=tokens, cost=number(calls, "costNanoUsd"))
+    sums.update(estimated=bool(calls.get("usageEstimated")))
+
+
+def _dollars(nano_usd: int) -> str:
+    return f"{nano_usd / NANO_USD:.6f} US dollars"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in sorted(counts.items()))

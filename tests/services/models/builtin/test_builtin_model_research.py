@@ -11,6 +11,7 @@ from papers import EXAMPLES
 
 from builders import follow_up
 from poweron_events.content import ContentStore
+from poweron_projections.audit.verifier.quote_search import comparable, occurs
 from poweron_services.actions.action import Resources
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
@@ -22,7 +23,6 @@ from poweron_services.connectors.web_access import open_web
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.settings.action_variables import SearchKeys
 from poweron_services.settings.config import Settings
-from poweron_services.text.quotes import comparable, occurs
 from poweron_services.text.statements import statements
 
 pytestmark = pytest.mark.usefixtures("logged")

@@ -12,6 +12,9 @@ MOST_PARTS: Final = 20  # of one quote
 SHORTEST_PART: Final = 15  # characters of a part next to `…`, unless it has enough words
 FEWEST_WORDS: Final = 3
 
+QUOTATION: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL)
+"""A quote in an answer; one of its groups has the words."""
+
 _LINK_TARGET: Final = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
 _FOOTNOTE: Final = re.compile(r"(?<=\S)\\?\[\d{1,3}\\?\]")
 _MARKUP: Final = re.compile(r"[*_`#|\\\[\]<>~\xad\u200b-\u200d\u2060\ufeff]|^[ \t]*[-+]\s", re.MULTILINE)

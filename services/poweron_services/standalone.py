@@ -184,14 +184,14 @@ async def while_recording(
     This process plays the roles which that takes and no other plays, or all of them to `restart` the ledger.
     It opens no rounds, on which it would do no work.
     """
-    roles = [role for role in RECORDING if restart or not await is_recorded(connections, role)]
+    roles = [role for role in RECORDING if restart or not await is_played(connections, role)]
     if not roles:
         return await asking()
     without_model = connections.settings.with_model("builtin")
     return await _while_playing(connections, roles, without_model, asking, progress, opens=False)
 
 
-async def is_recorded(connections: Connections, role: str) -> bool:
+async def is_played(connections: Connections, role: str) -> bool:
     """Return whether a process plays this role of `RECORDING`, or this client may not see that."""
     topic, group = RECORDING[role]
     try:

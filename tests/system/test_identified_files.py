@@ -70,7 +70,7 @@ async def test_a_file_leads_to_its_workflow_and_a_changed_one_says_so(shell: She
     key.unlink()
     for path in (paths["report.pdf"], budget):
         found = await identified(shell, path, 1)
-        assert (found["verdict"], found["erased"], workflow in found["next"]) == ("unknown", [workflow], True)
+        assert (found["verdict"], found["withoutKey"], workflow in found["next"]) == ("unknown", [workflow], True)
 
 
 async def test_a_file_that_cannot_be_read_is_said_in_a_sentence(shell: Shell) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from poweron_events import topics
@@ -17,6 +17,7 @@ from poweron_projections.audit.verifier.bundle_claims import Trust
 
 NOT_SIGNED: Final = ("not_checked", "there is no checkpoint")
 NOT_READ: Final = ("not_checked", "give --content to have them read, which takes long")
+NOT_KNOWN: Final = ("not_checked", "V13 does not hold")
 TURN: Final = 200  # entries checked before other tasks get their turn
 
 
@@ -38,28 +39,23 @@ class FullVerification:
         """Whether every claim holds that the auditor asked for."""
         return all(claim.status != "fail" for claim in self.claims)
 
-    def status(self, claim_id: str) -> str:
-        """Return the status of a claim."""
-        return next(claim.status for claim in self.claims if claim.id == claim_id)
-
-    def with_claim(self, claim: LedgerClaim) -> "FullVerification":
-        """Return the same with this claim instead of the one with its number."""
-        return replace(self, claims=[claim if each.id == claim.id else each for each in self.claims])
-
 
 async def verify_everything(
     log: EventLog,
     trust: Trust,
     compare_rows: Callable[[], Awaitable[str]],
     on_read: Callable[[int, int], None] = lambda _, __: None,
+    check_contents: Callable[[], Awaitable[str]] | None = None,
 ) -> FullVerification:
-    """Check every entry, checkpoint and row. The contents (V10) are left to the caller, who has their store.
+    """Check every entry, checkpoint and row, and all contents if there is a way to.
 
     Args:
         log: the log.
         trust: what the auditor brings along.
         compare_rows: returns which row differs from the log, nothing if none does.
         on_read: receives the number of entries that were checked, and of all.
+        check_contents: returns which content is wrong, nothing if none is; not called if a row differs, since the rows
+            say what was accepted.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached.
@@ -74,8 +70,12 @@ async def verify_everything(
         claims = verification.claims(ends, trust.max_age_s, trust.now_s())
         note = verification.note
         claims.append(LedgerClaim("V7", *(trust.unwitnessed(note) if note is not None else NOT_SIGNED)))
-        claims.append(LedgerClaim("V10", *NOT_READ))
         claims.append(LedgerClaim("V13", "fail" if rows.result() else "ok", rows.result()))
+        if check_contents is None or rows.result():
+            claims.append(LedgerClaim("V10", *(NOT_READ if check_contents is None else NOT_KNOWN)))
+        else:
+            wrong = await check_contents()
+            claims.append(LedgerClaim("V10", "fail" if wrong else "ok", wrong))
         return FullVerification(
             claims=sorted(claims, key=lambda claim: [*CLAIMS].index(claim.id)),
             origin=trust.key.name,

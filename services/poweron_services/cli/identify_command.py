@@ -63,7 +63,7 @@ def _as_object(identity: Identity, file: Path) -> dict[str, Any]:
             "digitalSourceType": mark.kind or None,
         },
         "obstacle": identity.read.obstacle,
-        "erased": sorted(identity.erased),
+        "withoutKey": sorted(identity.without_key),
         "matches": [
             {
                 "workflowId": match.workflow_id,
@@ -110,16 +110,17 @@ def _changed(identity: Identity, name: str) -> str:
 def _unknown(identity: Identity, name: str) -> str:
     mark, obstacle = identity.read.mark, identity.read.obstacle
     compared = f"{name} is unknown: no document has its {identity.size:,} bytes"
-    if mark is not None and mark.workflow_id in identity.erased:
+    if mark is not None and mark.workflow_id in identity.without_key:
         return (
-            f"{name} cannot be compared: its mark names workflow {mark.workflow_id}, whose contents were erased with "
-            "the key that this needs. A bundle that was exported before has both. No other document has these bytes."
+            f"{name} cannot be compared: its mark names workflow {mark.workflow_id}, whose key is gone, as after an "
+            "erasure. A bundle that was exported before has it. No document that can be compared has these bytes."
         )
-    if identity.erased:
-        which = ", ".join(sorted(identity.erased)[:MAX_MATCHES])
+    if identity.without_key:
+        ids = sorted(identity.without_key)
+        others = f" and {len(ids) - MAX_MATCHES:,} more" if len(ids) > MAX_MATCHES else ""
         return (
-            f"{compared} that can still be compared. {counted(len(identity.erased), 'workflow')} had one of this size, "
-            f"but the contents were erased, so the file may be theirs: {which}."
+            f"{compared} that can be compared. {counted(len(ids), 'workflow')} had one of this size, but the key is "
+            f"gone, as after an erasure, so the file may be from there: {', '.join(ids[:MAX_MATCHES])}{others}."
         )
     if mark is not None:
         return (

@@ -1,6 +1,6 @@
 """`poweron audit`: how the ledger is, its keys, and the verification of bundles and of everything."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ import typer
 
 from poweron_projections.audit.full_verification import FullVerification, verify_everything
 from poweron_projections.audit.ledger_status import LedgerStatus
-from poweron_projections.audit.note_signatures import SigningKey, is_signed_by
+from poweron_projections.audit.note_signatures import is_signed_by
 from poweron_projections.audit.verifier.bundle_claims import Trust
 from poweron_projections.audit.verifier.bundle_timeline import PROOF
 from poweron_projections.audit.verifier.verify_command import (
@@ -31,15 +31,15 @@ from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.identify_command import audit_identify
-from poweron_services.cli.output import counted, print_json, stdout, tell
+from poweron_services.cli.output import counted, print_json, print_keys, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.client.audit_status import AuditStatus, note_verified
 from poweron_services.client.audit_status import audit_status as client_status
-from poweron_services.client.content_claim import with_contents
+from poweron_services.client.content_claim import wrong_contents
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings
 from poweron_services.settings.ledger_keys import ledger_keys, rotate_ledger_key
-from poweron_services.standalone import is_recorded, open_connections
+from poweron_services.standalone import is_played, open_connections
 from poweron_services.wiring import now_ms
 
 audit = command_group("Verify audit bundles and files, and show the keys of the ledger.")
@@ -53,18 +53,7 @@ def audit_key(as_json: AsJson = False) -> None:
 
     Hand them over in person, or publish them where they cannot be exchanged. The first is the one for `--key`.
     """
-    print_keys(ledger_keys(load_settings()), "--key", as_json=as_json)
-
-
-def print_keys(keys: Iterable[SigningKey], option: str, *, as_json: bool) -> None:
-    """Print the public keys, of Ed25519 and of ML-DSA-44, and for which option they are."""
-    vkeys = [str(key.public) for key in keys]
-    if as_json:
-        print_json({"keys": vkeys})
-        return
-    tell(f"The first line is the Ed25519 key, for {option}. The second is for those who check ML-DSA-44, too.")
-    for vkey in vkeys:
-        typer.echo(vkey)
+    print_keys([str(key.public) for key in ledger_keys(load_settings())], "--key", as_json=as_json)
 
 
 @audit.command("rotate")
@@ -77,7 +66,7 @@ def audit_rotate(as_json: AsJson = False) -> None:
     """
     keys = rotate_ledger_key(load_settings())
     tell("Restart the processes that play the role `ledger`; they announce the new key under the old one.")
-    print_keys(keys, "--key", as_json=as_json)
+    print_keys([str(key.public) for key in keys], "--key", as_json=as_json)
 
 
 @audit.command("status")
@@ -114,7 +103,7 @@ BEYOND: Final = {
 
 async def _audit_status(settings: Settings) -> tuple[AuditStatus, bool]:
     async with open_connections(settings, tell) as connections:
-        return await client_status(connections, now_ms()), await is_recorded(connections, "ledger")
+        return await client_status(connections, now_ms()), await is_played(connections, "ledger")
 
 
 def status_lines(status: LedgerStatus) -> Iterator[str]:
@@ -220,12 +209,13 @@ def audit_verify(
 async def _verify_everything(settings: Settings, trust: Trust, *, reading: bool) -> FullVerification:
     async with open_connections(settings, tell) as connections:
         tune_memory()
-        with bar("Verifying", "entries") as on_progress:
-            log = connections.log.unguarded
-            result = await verify_everything(log, trust, partial(first_difference, log, connections.pool), on_progress)
+        log, pool, content = connections.log.unguarded, connections.pool, connections.content
         if reading:
-            with bar("Reading contents", "contents") as on_progress:
-                result = await with_contents(result, connections.pool, connections.content, on_progress)
+            await content.check()
+        with bar("Verifying", "entries, then contents" if reading else "entries") as on_read:
+            compare_rows = partial(first_difference, log, pool)
+            check_contents = partial(wrong_contents, pool, content, on_read) if reading else None
+            result = await verify_everything(log, trust, compare_rows, on_read, check_contents)
     if result.is_ok:
         note_verified(settings, size=result.size, now_ms=now_ms())
     return result

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import orjson
+import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -54,6 +55,16 @@ def print_json_text(text: str) -> None:
     encoded = INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
     sys.stdout.buffer.write(encoded.encode() + b"\n")
     sys.stdout.flush()
+
+
+def print_keys(keys: Sequence[str], option: str, *, as_json: bool) -> None:
+    """Print public keys, of Ed25519 and of ML-DSA-44, and for which option they are."""
+    if as_json:
+        print_json({"keys": keys})
+        return
+    tell(f"The first line is the Ed25519 key, for {option}. The second is for those who check ML-DSA-44, too.")
+    for key in keys:
+        typer.echo(key)
 
 
 def tell(text: str, style: str = "") -> None:

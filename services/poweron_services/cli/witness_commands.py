@@ -19,8 +19,7 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import command_group
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
-from poweron_services.cli.ledger_commands import print_keys
-from poweron_services.cli.output import print_json, tell
+from poweron_services.cli.output import print_json, print_keys, tell
 from poweron_services.settings.config import Settings
 from poweron_services.settings.setting_types import host_and_port
 from poweron_services.witness.witness_keys import KEY_FILE, witness_keys
@@ -48,7 +47,7 @@ def witness_key(state: Folder = None, name: Name = None, as_json: AsJson = False
 
     Creates the key if there is none yet.
     """
-    print_keys(_keys(_folder(load_settings(), state), name), "--witness", as_json=as_json)
+    print_keys([str(key.public) for key in _keys(_folder(load_settings(), state), name)], "--witness", as_json=as_json)
 
 
 @witness.command("serve")

@@ -62,13 +62,15 @@ async def lifetime(pool: Pool, workflow_id: str) -> str:
 def retention_words(state: Retention) -> str:
     """Return how long content is kept, as sentences."""
     if state.is_erased:
-        return "All content was erased."
+        return " ".join(["All content was erased.", *_retention_parts(state)])
     return " ".join(_retention_parts(state)) or "No date and no legal hold: content may be erased at any time."
 
 
 def _retention_parts(state: Retention) -> list[str]:
     parts = [f"On legal hold: {', '.join(state.holds)}."] if state.holds else []
-    return parts + ([f"Content is kept until {_utc(state.until)}."] if state.until else [])
+    return parts + (
+        [f"Content is kept until {_utc(state.until)}, and may be erased from then on."] if state.until else []
+    )
 
 
 def changed_retention_words(before: Retention, after: Retention) -> str:

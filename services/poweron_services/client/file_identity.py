@@ -61,8 +61,8 @@ class Identity:
     """The document that the mark names, if its bytes are others."""
     recorded_sha256: str | None = None
     """The SHA-256 of that document; None if the content store no longer holds it."""
-    erased: frozenset[str] = frozenset()
-    """The workflows whose document may be this file, but whose key was erased, so nothing can be compared with them."""
+    without_key: frozenset[str] = frozenset()
+    """The workflows whose document may be this file, but whose key is gone, so nothing can be compared with them."""
     compared: int = 0
     """How many workflows were searched."""
 
@@ -79,8 +79,8 @@ async def identify(connections: Connections, data: bytes) -> Identity:
     search = _Search(connections, data)
     named = await search.in_workflow(read.mark.workflow_id) if read.mark else []
     matches = await search.matches(named)
-    is_erased = read.mark is not None and bool(named) and read.mark.workflow_id in search.erased
-    changed = None if matches or is_erased or read.mark is None else _named_document(named, read.mark)
+    is_gone = read.mark is not None and bool(named) and read.mark.workflow_id in search.without_key
+    changed = None if matches or is_gone or read.mark is None else _named_document(named, read.mark)
     if not matches:
         matches = await search.matches(await search.of_size())
     for workflow_id in dict.fromkeys(entry.workflow_id for entry in (*matches, *([changed] if changed else ()))):
@@ -93,7 +93,7 @@ async def identify(connections: Connections, data: bytes) -> Identity:
         tuple(matches),
         changed.entry if changed else None,
         await search.sha256(changed) if changed else None,
-        frozenset(search.erased),
+        frozenset(search.without_key),
         len(search.compared),
     )
 
@@ -104,7 +104,7 @@ class _Search:
     def __init__(self, connections: Connections, data: bytes) -> None:
         self._connections, self._data = connections, data
         self.compared: set[str] = set()
-        self.erased: set[str] = set()
+        self.without_key: set[str] = set()
 
     async def in_workflow(self, workflow_id: str) -> list[WorkflowDocument]:
         entries = await workflow_excerpts.documents(self._connections.pool, workflow_id)
@@ -128,12 +128,12 @@ class _Search:
         return result
 
     async def _name(self, workflow_id: str) -> str | None:
-        """Return the commitment of the bytes in a workflow; None if its key was erased."""
+        """Return the commitment of the bytes in a workflow; None if its key is gone."""
         self.compared.add(workflow_id)
         try:
             key = await self._connections.content.read_path(f"{workflow_id}/key")
         except MissingContent:
-            self.erased.add(workflow_id)
+            self.without_key.add(workflow_id)
             return None
         return await asyncio.to_thread(commitment, key, self._data)
 

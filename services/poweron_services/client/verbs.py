@@ -13,7 +13,6 @@ from poweron_events.client import Sent, hear, send
 from poweron_events.codes import Code
 from poweron_events.errors import MissingContent, PowerOnError
 from poweron_events.event import DocumentRef
-from poweron_events.fold.retention import retention_after
 from poweron_events.request import (
     RequestIdentity,
     RequestPause,
@@ -172,9 +171,9 @@ async def _retain(
     record = await send_and_wait(connections, asked, snapshot, identity=identity, callbacks=callbacks)
     if isinstance(record.event, RequestRefused):
         return VerbResult(id_, "refused", record.event.precise_code, record.event.detail)
-    assert record.event is not None
-    kept = changed_retention_words(before, retention_after(before, record.event))
-    return VerbResult(id_, DONE[instruction.verb], detail=kept)
+    await read_snapshot(connections, id_)  # brings the rows on
+    after = await workflow_lifetimes.workflow_retention(connections.pool, id_)
+    return VerbResult(id_, DONE[instruction.verb], detail=changed_retention_words(before, after))
 
 
 async def _cancel(

@@ -36,13 +36,18 @@ class MemoryLog:
         return [self.write(topic, message.key, message.value) for message in messages]
 
     def write(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes] | None = None
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Mapping[str, bytes] | None = None,
+        time_ms: int | None = None,
     ) -> int:
-        """Append anything, as a hostile or third-party client could."""
+        """Append anything, as a hostile or third-party client could; without `time_ms`, at the time of the clock."""
         number = self.partition_of(topic, key or b"")
         partition = self._topics[topic][number]
-        now_ms = time.time_ns() // 1_000_000
-        partition.append(Record(topic, number, len(partition), now_ms, key, value, headers or {}))
+        at_ms = time.time_ns() // 1_000_000 if time_ms is None else time_ms
+        partition.append(Record(topic, number, len(partition), at_ms, key, value, headers or {}))
         self.wake()
         return len(partition) - 1
 

@@ -17,6 +17,7 @@ from poweron_projections.audit.merkle_tree import leaf_hash
 from poweron_projections.audit.verifier.period_rules import (
     PeriodWorkflow,
     entered,
+    entries_within,
     foreign_line,
     grown_tree,
     list_lines,
@@ -101,7 +102,10 @@ async def entered_period(connection: Connection, period: Period) -> EnteredPerio
         raise Refused(f"The period has {end - begin:,} entries; at most {MAX_ENTRIES:,} fit. Choose a shorter one.")
     entries = [_entry(row) for row in await connection.fetch(_ENTRIES, begin, end)]
     edge = await stored_edge(connection, begin)
-    workflows = listed_workflows(map(entered, entries))
+    within = entries_within(
+        [entered(line) for line in entries], since_ms=period.since_ms, until_ms=period.until_ms, begin=begin
+    )
+    workflows = listed_workflows(within)
     chosen = [each.workflow_id for each in workflows]
     if period.sample is not None:
         root = grown_tree(begin, edge, (entered(line).line for line in entries)).root

@@ -57,7 +57,7 @@ async def enter_all(
     return ledger
 
 
-def write(log: MemoryLog, *told: Told) -> None:
-    """Append what was told to the log."""
+def write(log: MemoryLog, *told: Told, time_ms: int | None = None) -> None:
+    """Append what was told to the log, at a time of its own if it is given."""
     for message in (message for each in told for message in each.messages):
-        log.write(topics.EVENTS.name, message.key, message.value)
+        log.write(topics.EVENTS.name, message.key, message.value, time_ms=time_ms)

@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 import pytest
 from forger import Files, with_manifest
+from hypothesis import given
+from hypothesis import strategies as st
 from ledgers import KEYS, NOW_MS, enter_all, write
 from tables import wipe
 
@@ -23,7 +25,13 @@ from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.period_proof import Period, entered_period, period_files
 from poweron_projections.audit.verifier.bundle_claims import AskedPeriod, Trust
 from poweron_projections.audit.verifier.period_claims import CollectionVerification
-from poweron_projections.audit.verifier.period_rules import foreign_line, sample_of
+from poweron_projections.audit.verifier.period_rules import (
+    PeriodEntry,
+    entries_within,
+    foreign_line,
+    sample_of,
+    wrong_bounds,
+)
 from poweron_projections.audit.verify_script import MODULES
 from poweron_projections.connection import Pool, snapshot
 
@@ -39,17 +47,18 @@ OF_THE_PERIOD = sorted([*(typical(str(number)).id for number in range(7)), Told(
 async def ledger(log: MemoryLog, pool: Pool) -> None:
     """A ledger that was signed four times; the second and the third time are in the period."""
     begun = Told("open").tell(requested("open"))
-    write(log, typical("before"), begun, Told("never opened").tell(refused()))
+    write(log, typical("before"), begun, Told("never opened").tell(refused()), time_ms=NOW_MS - 5 * HOUR)
     await enter_all(log, pool, now_ms=NOW_MS - 4 * HOUR)
-    write(log, *(typical(str(number)) for number in range(4)), two_policies(), Told("refused").tell(refused()))
+    work = [typical(str(number)) for number in range(4)]
+    write(log, *work, two_policies(), Told("refused").tell(refused()), time_ms=NOW_MS - 3 * HOUR)
     await enter_all(log, pool, now_ms=NOW_MS - 2 * HOUR)
     told = len(begun.values)
     begun.tell(planned())
     for value in begun.values[told:]:
-        log.write("poweron.events", begun.id.encode(), value)
-    write(log, *(typical(str(number)) for number in range(4, 7)))
+        log.write("poweron.events", begun.id.encode(), value, time_ms=NOW_MS - 2 * HOUR)
+    write(log, *(typical(str(number)) for number in range(4, 7)), time_ms=NOW_MS - 2 * HOUR)
     await enter_all(log, pool, now_ms=NOW_MS - HOUR)
-    write(log, typical("after"))
+    write(log, typical("after"), time_ms=NOW_MS - HOUR)
     await enter_all(log, pool)
 
 
@@ -107,6 +116,35 @@ async def test_periods_that_follow_each_other_leave_no_workflow_out(ledger: None
         assert failed(files, period=None) == set()
         found.update(orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines())
     assert {*found} == {typical("before").id, *OF_THE_PERIOD, typical("after").id}
+
+
+TIMES = st.integers(0, 9)
+
+
+@given(st.lists(st.tuples(st.booleans(), TIMES, TIMES), max_size=25), st.lists(TIMES, unique=True, max_size=3))
+def test_each_record_belongs_to_exactly_one_of_the_periods_that_follow_each_other(
+    parts: list[tuple[bool, int, int]], cuts: list[int]
+) -> None:
+    """Heads are signed at any time, even by a clock that is set back, and may be behind; records have any time."""
+    ledger, as_of = [PeriodEntry(b"", {"kind": "epoch"})], 0
+    for are_heads, time, behind in [*parts, (True, 20, 0)]:
+        as_of = max(as_of, time - behind) if are_heads else as_of
+        values = {"size": len(ledger), "asOf": as_of} if are_heads else {}
+        ledger.append(PeriodEntry(b"", {"kind": "heads" if are_heads else "event", "time": time, **values}))
+    belong = Counter[int]()
+    for since_ms, until_ms in pairwise([None, *sorted(cuts), None]):
+        places = [
+            (begin, end)
+            for begin in range(len(ledger))
+            for end in range(begin + 1, len(ledger) + 1)
+            if not wrong_bounds(
+                [each.values for each in ledger[begin:end]], since_ms=since_ms, until_ms=until_ms, begin=begin
+            )
+        ]
+        begin, end = max(places, key=lambda bounds: (-bounds[0], bounds[1]))  # as `period_bounds` finds them
+        within = entries_within(ledger[begin:end], since_ms=since_ms, until_ms=until_ms, begin=begin)
+        belong.update(map(id, within))
+    assert belong == {id(each): 1 for each in ledger if each.values["kind"] == "event"}
 
 
 def _without(name: str, what: bytes) -> Callable[[Files], Files]:
@@ -183,9 +221,9 @@ async def test_a_workflow_deleted_from_everything_is_found_by_an_older_checkpoin
     kept = SignedNote.parse((await collected(pool, PERIOD))["period/checkpoint"].decode())
     await wipe(pool)
     other = MemoryLog()
-    write(other, typical("before"))
+    write(other, typical("before"), time_ms=NOW_MS - 5 * HOUR)
     await enter_all(other, pool, now_ms=NOW_MS - 4 * HOUR)
-    write(other, *(typical(str(number)) for number in range(1, 7)))
+    write(other, *(typical(str(number)) for number in range(1, 7)), time_ms=NOW_MS - 2 * HOUR)
     for now_ms in (NOW_MS - HOUR, NOW_MS):
         await enter_all(other, pool, now_ms=now_ms)
     files = await collected(pool, PERIOD)
@@ -217,15 +255,21 @@ def test_no_two_modules_of_the_script_define_the_same_name() -> None:
 
 
 async def test_a_period_does_not_end_before_the_ledger_has_entered_all_of_it(log: MemoryLog, pool: Pool) -> None:
-    write(log, typical("entered"))
+    write(log, typical("entered"), time_ms=NOW_MS - 4 * HOUR)
     ledger = await enter_all(log, pool, sign=False)
-    write(log, typical("waits"))
+    write(log, typical("waits"), time_ms=NOW_MS - 3 * HOUR)
+    write(log, typical("of the next"), time_ms=NOW_MS - 2 * HOUR)
     await ledger.sign(NOW_MS - HOUR)
     await enter_all(log, pool)
-    files = await collected(pool, Period(since_ms=1, until_ms=NOW_MS - 2 * HOUR))
-    listed = {orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines()}
-    assert listed == {typical("entered").id, typical("waits").id}
-    assert failed(files, period=None) == set()
+    for since_ms, until_ms, names in (
+        (1, NOW_MS - 5 * HOUR, []),
+        (NOW_MS - 5 * HOUR, NOW_MS - 2 * HOUR, ["entered", "waits"]),
+        (NOW_MS - 2 * HOUR, NOW_MS, ["of the next"]),
+    ):
+        files = await collected(pool, Period(since_ms, until_ms))
+        listed = {orjson.loads(line)["wf"] for line in files["period/workflows.jsonl"].splitlines()}
+        assert listed == {typical(name).id for name in names}
+        assert failed(files, period=None) == set()
 
 
 def test_a_ledger_is_complete_as_of_when_it_had_passed_the_ends_of_the_log() -> None:
@@ -242,7 +286,7 @@ async def test_what_no_ledger_wrote_is_in_the_period_and_hides_nothing(
 ) -> None:
     for junk in (b"\xff\n{", b'{"kind":"heads","open":0,"root":"","size":1,"time":1,"v":1}'):
         log.write("poweron.ledger", b"ledger", junk)
-    write(log, typical("later"))
+    write(log, typical("later"), time_ms=NOW_MS)
     await enter_all(log, pool, now_ms=NOW_MS + HOUR)
     files = await collected(pool, Period(since_ms=NOW_MS - HOUR, until_ms=NOW_MS + HOUR))
     assert failed(files, period=None) == set()

@@ -18,6 +18,7 @@ from poweron_projections.audit.verifier.period_rules import (
     PeriodEntry,
     PeriodWorkflow,
     entered,
+    entries_within,
     grown_tree,
     list_lines,
     listed_workflows,
@@ -81,7 +82,8 @@ class CollectionVerification(CheckpointClaims):
     @cached_property
     def listed(self) -> Sequence[PeriodWorkflow]:
         """The workflows of the period, as its entries say."""
-        return listed_workflows(self._entries)
+        since, until, begin = (self.period[name] for name in ("since", "until", "begin"))
+        return listed_workflows(entries_within(self._entries, since_ms=since, until_ms=until, begin=begin))
 
     @cached_property
     def _root(self) -> bytes:

@@ -1,8 +1,9 @@
 """What a period of the ledger is, which workflows are of it, and which of them a sample has.
 
-A period is what the ledger entered between two entries of heads: the last one before the first that was written at or
-after its beginning, and the first one that is complete until its end: all records from before were entered. So periods
-that follow each other leave nothing out, even if the ledger was behind or the clock is set back.
+The entries of a period lie between two entries of heads: the last one before the first that was written at or after
+its beginning, and the first one that is complete until its end: all records from before were entered. If the ledger was
+behind, those of neighbouring periods overlap, and the time of a record decides to which of them it belongs. So periods
+that follow each other leave nothing out and count nothing twice, even if the clock is set back.
 """
 
 import hashlib
@@ -21,7 +22,6 @@ BESIDE_WORK: Final = frozenset(
         "instance.started",
         "instance.ended",
         "workflow.exported",
-        "workflow.retained",
     )
 )
 """The types of events that do not make a workflow one of the period: they are no work, and nothing was done with it."""
@@ -65,12 +65,45 @@ class PeriodWorkflow(NamedTuple):
     leaf: str
 
 
+def entries_within(
+    entries: Sequence[PeriodEntry], *, since_ms: int | None, until_ms: int | None, begin: int
+) -> Iterator[PeriodEntry]:
+    """Yield the entries of records that belong to the period, and not to the one before or after it.
+
+    Args:
+        entries: all entries between the bounds of the period.
+        since_ms: the beginning of the period; None for that of the ledger.
+        until_ms: its end; None for the last heads that were signed.
+        begin: the number of entries before these.
+    """
+    heads = [(place, each.values) for place, each in enumerate(entries, begin) if _are_heads(each.values, place)]
+    before_ends = begin - 1
+    if since_ms is not None:
+        before_ends = next((place for place, each in heads if complete_until(each) >= since_ms), before_ends)
+    next_begins = begin + len(entries)
+    if until_ms is not None:
+        first = next((number for number, (_, each) in enumerate(heads) if each["time"] >= until_ms), len(heads))
+        next_begins = heads[first - 1][0] if first else begin
+    for place, each in enumerate(entries, begin):
+        time = each.values.get("time")
+        if each.values["kind"] != "event":
+            continue
+        if since_ms is not None and place <= before_ends and isinstance(time, int) and time < since_ms:
+            continue
+        if until_ms is not None and place >= next_begins and isinstance(time, int) and time >= until_ms:
+            continue
+        yield each
+
+
+def _are_heads(entry: Mapping[str, Any], place: int) -> bool:
+    """Return whether an entry has heads; those of a second ledger have the size that it knew."""
+    return entry["kind"] == "heads" and entry["size"] == place
+
+
 def listed_workflows(entries: Iterable[PeriodEntry]) -> list[PeriodWorkflow]:
-    """Return the workflows of these entries, in the order of their ids."""
+    """Return the workflows of these entries of records, in the order of their ids."""
     found, counted = dict[str, PeriodWorkflow](), set[str]()
     for line, entry in entries:
-        if entry["kind"] != "event":
-            continue
         workflow_id, seq = entry["wf"], entry["seq"]
         before = found.get(workflow_id)
         if before is None or seq > before.last:  # a second ledger may have repeated an entry
@@ -139,9 +172,7 @@ def wrong_bounds(
         until_ms: its end; None for the last heads that were signed.
         begin: the number of entries before those of the period.
     """
-    heads = [  # those of a second ledger have the size that it knew
-        entry for place, entry in enumerate(entries, begin) if entry["kind"] == "heads" and entry["size"] == place
-    ]
+    heads = [entry for place, entry in enumerate(entries, begin) if _are_heads(entry, place)]
     if not heads or entries[-1] is not heads[-1]:
         return "it does not end with heads"
     if since_ms is None or begin == 0:

@@ -1,9 +1,10 @@
 """Audit bundles as files: of one workflow, of several, or of those that a period of the ledger has."""
 
+import asyncio
 import io
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from poweron_services.cli.bundle_writer import BundleWriter, bundle_writer, chec
 from poweron_services.cli.context import USAGE
 from poweron_services.cli.error_messages import check_reason, load_settings, run_work, stop
 from poweron_services.cli.event_lines import tell_untaken
+from poweron_services.cli.files import expect_earlier
 from poweron_services.cli.output import counted, print_json, tell
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.audit_bundle import ExportOrder, record_exports, signed_bundle, until_signed
@@ -133,16 +135,22 @@ async def _write(connections: Connections, wish: BundleWish, order: ExportOrder,
         entered = await until_signed(connections, partial(_entered, connections, wish.period))
         ids = entered.chosen
         tell(f"The period has {counted(len(entered.workflows), 'workflow')}; {counted(len(ids), 'bundle')} to write.")
+    is_earlier = partial(_is_bundle_of, ids, wish.period)
+    await asyncio.to_thread(_expect_earlier, output, is_earlier)  # before the export is recorded
     exported = await record_exports(connections, ids, order, Callbacks(untaken=tell_untaken))
-    is_single = entered is None and len(ids) == 1
-    only = ids[0] if is_single else ""
-    with bundle_writer(output, lambda earlier: is_single and _is_bundle_of(earlier, only)) as writer:
-        if is_single:
+    with bundle_writer(output, is_earlier) as writer:
+        if entered is None and len(ids) == 1:
+            only = ids[0]
             bundle = await signed_bundle(connections, only, order, through=exported[only])
             for name in sorted(bundle):
                 writer.write(name, bundle[name])
             return {**_told(bundle, only), "path": str(output)}
         return {**await _write_collection(connections, exported, entered, order, writer), "path": str(output)}
+
+
+def _expect_earlier(output: Path, is_earlier: Callable[[bytes], bool]) -> None:
+    if output.is_file():
+        expect_earlier(output, is_earlier)
 
 
 async def _write_collection(
@@ -189,9 +197,17 @@ def _told(bundle: Mapping[str, bytes], workflow: str) -> dict[str, Any]:
     }
 
 
-def _is_bundle_of(earlier: bytes, workflow: str) -> bool:
+def _is_bundle_of(workflow_ids: Sequence[str], period: Period | None, there: bytes) -> bool:
+    """Return whether a file is an earlier bundle of the same period, or else of the same workflows."""
     try:
-        with zipfile.ZipFile(io.BytesIO(earlier)) as archive:
-            return workflow in archive.read("entries.jsonl").decode()
-    except (zipfile.BadZipFile, KeyError, UnicodeError):
+        with zipfile.ZipFile(io.BytesIO(there)) as archive:
+            names = archive.namelist()
+            if period is not None:
+                told = orjson.loads(archive.read("period/period.json"))
+                return (told["since"], told["until"], told["sample"], told["seed"]) == period
+            if "period/period.json" in names or len(workflow_ids) > 1:
+                folders = {name.split("/")[1] for name in names if name.startswith("workflows/")}
+                return "period/period.json" not in names and folders == {*workflow_ids}
+            return workflow_ids[0] in archive.read("entries.jsonl").decode()
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError):
         return False

@@ -133,7 +133,7 @@ def replacing(path: Path, is_earlier: Callable[[bytes], bool]) -> Generator[Path
         try:
             yield beside
             if target.exists():
-                _expect_earlier(path, is_earlier)
+                expect_earlier(path, is_earlier)
                 beside.chmod(stat.S_IMODE(target.stat().st_mode))
             beside.replace(target)
         finally:
@@ -156,7 +156,8 @@ def _write_new(path: Path | str, data: bytes, folder: int | None = None) -> None
         raise
 
 
-def _expect_earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> None:
+def expect_earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> None:
+    """End the command if the file is anything but an earlier output for the same thing."""
     with path.open("rb") as file:
         there = file.read(MAX_FILE + 1)
     if len(there) > MAX_FILE or not is_earlier(there):

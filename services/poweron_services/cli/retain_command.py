@@ -1,6 +1,6 @@
 """`poweron retain`: keep the content of workflows until a date, or on legal hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -20,8 +20,9 @@ from poweron_services.cli.verb_commands import Reason, Workflows, named, print_r
 from poweron_services.client.connect import Connections
 from poweron_services.client.erasures import retention_words
 from poweron_services.client.verbs import Instruction
-from poweron_services.client.workflow_snapshot import verified_records
+from poweron_services.client.workflow_snapshot import read_snapshot, verified_records
 from poweron_services.standalone import local_identity
+from poweron_services.wiring import now_ms
 
 Hold = Annotated[
     str | None,
@@ -63,9 +64,8 @@ def retain(  # noqa: PLR0917 - typer reads them
         if reason and not change:
             stop("--reason says why --until, --hold or --release changes something: give one of them.", USAGE)
         _check_name(hold or release)
-        if release is not None and not reason.strip():
-            stop("Say with --reason why the hold is released; it is recorded in the log.", USAGE)
-        ids = named(workflows or [])
+        _check_reason(change, reason)
+        ids = named(workflows or [], "Name at least one workflow.")
         if not change:
             _show(ids, as_json=as_json)
             raise typer.Exit(0)
@@ -75,12 +75,26 @@ def retain(  # noqa: PLR0917 - typer reads them
     raise typer.Exit(FAILED if failed else 0)
 
 
+def _check_reason(change: Mapping[str, str], reason: str) -> None:
+    if reason.strip():
+        return
+    if "released" in change:
+        stop("Say with --reason why the hold is released; it is recorded in the log.", USAGE)
+    if "until" in change and parse_time_ms(change["until"]) <= now_ms():
+        stop(
+            f"{change['until']} is past, so the content could be erased at once. Choose a later time, or say with "
+            "--reason why; it is recorded in the log.",
+            USAGE,
+        )
+
+
 def _show(ids: Sequence[str], *, as_json: bool) -> None:
     """Print how long content of workflows is kept."""
 
     async def look(connections: Connections) -> list[Retention]:
         for id_ in ids:
             await verified_records(connections, id_)
+            await read_snapshot(connections, id_)
         return [await workflow_lifetimes.workflow_retention(connections.pool, id_) for id_ in ids]
 
     for id_, state in zip(ids, with_rows(look), strict=True):

@@ -115,12 +115,12 @@ def act(
     raise typer.Exit(FAILED if failed else 0)
 
 
-def named(workflows: Sequence[str]) -> list[str]:
+def named(workflows: Sequence[str], otherwise: str = "Name at least one workflow, or use --where.") -> list[str]:
     """Return the ids that were named or are on standard input, each once."""
     given = [id_ for name in workflows for id_ in (sys.stdin.read().split() if name == STDIN else [name])]
     ids = list(dict.fromkeys(given))
     if not ids:
-        stop("Name at least one workflow, or use --where.", USAGE)
+        stop(otherwise, USAGE)
     if len(ids) > MAX_WORKFLOWS:
         stop(f"At most {MAX_WORKFLOWS:,} workflows can be named at once, not {len(ids):,}. Nothing was done.", USAGE)
     for id_ in ids:

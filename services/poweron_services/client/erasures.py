@@ -55,14 +55,18 @@ async def lifetime(pool: Pool, workflow_id: str) -> str:
         return ""
     state = await workflow_lifetimes.workflow_retention(pool, workflow_id)
     erasures = [event for event in events if event.type in workflow_lifetimes.ERASURES]
-    parts = [f"{_erased_what(event)} {erased_words(event)}" for event in reversed(erasures)]
-    return " ".join([*parts, *_retention_parts(state)])
+    parts = [_ended(f"{_erased_what(event)} {erased_words(event)}") for event in reversed(erasures)]
+    return " ".join([*parts, *([] if state.is_erased else _retention_parts(state))])
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def retention_words(state: Retention) -> str:
     """Return how long content is kept, as sentences."""
     if state.is_erased:
-        return " ".join(["All content was erased.", *_retention_parts(state)])
+        return "All content was erased."
     return " ".join(_retention_parts(state)) or "No date and no legal hold: content may be erased at any time."
 
 

@@ -49,11 +49,12 @@ def check_erasure(stub: Stub, retention: Retention, now_ms: int, *, is_stored: b
     if stub.is_open:
         last = len(stub.openings)
         raise Refusal("round_open", f"Round {last} is still running; wait for its end or cancel it.")
+    until = "" if retention.is_over(now_ms) else f"The content must be kept until {retention.until}."
     if retention.holds:
         names = ", ".join(map(repr, retention.holds))
-        raise Refusal("on_hold", f"The content is on legal hold: {names}. It can be erased once that is released.")
-    if not retention.is_over(now_ms):
-        raise Refusal("retention_not_over", f"The content must be kept until {retention.until}.")
+        raise Refusal("on_hold", f"The content is on legal hold: {names}. {until}".strip())
+    if until:
+        raise Refusal("retention_not_over", until)
     if retention.is_erased and not is_stored:
         raise Refusal("nothing_to_erase", "All content of the workflow was erased already.")
 
@@ -113,6 +114,8 @@ def _check_retention(request: RequestRetention, retention: Retention) -> None:
             parse_time_ms(request.until)
         except (ValueError, OverflowError) as error:
             raise Refusal("invalid_request", f"The request cannot be used: {request.until} is not a time.") from error
+    if retention.is_erased and request.released is None:
+        raise Refusal("content_erased", "All content of the workflow was erased, so nothing is left to keep.")
     if request.released is not None and request.released not in retention.holds:
         raise Refusal("no_such_hold", f"The workflow is not on the legal hold {request.released!r}.")
 

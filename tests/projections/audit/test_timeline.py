@@ -64,15 +64,17 @@ def test_a_summary_says_who_asked_and_answered_what_was_done_and_how_it_ended() 
         ("action.completed", STEP | {"step": 2, "outcome": "denied"}),
         ("round.cancelled", {"round": 1, "message": "Ended.", "documents": [WRITTEN, WRITTEN | {"content": UNSEEN}]}),
         ("workflow.retained", {"hold": "case-7", "actor": ADA}),
-        ("content.erased", {"documents": ["r1d1"], "reason": "They asked."}),
+        ("content.erased", {"documents": ["r1d1"], "reason": "They asked.", "legalBasis": "GDPR Art. 17"}),
         ("content.erased", {"actor": ADA}),
+        ("workflow.exported", {"actor": BOB, "format": "bundle", "reason": "Audit 2026."}),
     ) == [
         "Requested: round 1, ada (door, verified): May I keep a dog?",
         "Approval given: round 1 task 1 step 1, bob (cli, not verified)",
         "Cancelled: round 1: Ended.",
         "Retention changed: ada (door, verified), on hold case-7",
-        "Content erased: documents r1d1: They asked.",
+        "Content erased: documents r1d1, on the basis of GDPR Art. 17: They asked.",
         "Content erased: ada (door, verified), all content",
+        "Exported: bob (cli, not verified), as bundle: Audit 2026.",
         "Documents handed over: lease.txt",
         "Documents written: answer.md, answer.md",
         "Actions: mail.send denied (1), web.search done (1)",
@@ -108,14 +110,21 @@ def test_a_summary_says_what_a_fork_took_over_and_what_no_person_decided() -> No
 def test_an_event_says_what_was_asked_declared_and_cited() -> None:
     text = timeline(
         ("action.selected", {"parametersSchema": {"fields": [{"name": "query", "type": "string"}]}}),
-        ("action.started", {"toolSha256": "f" * 64}),
+        ("action.started", {"toolSha256": "f" * 64, "modelCall": {"promptRef": LEASE, "answerRef": UNSEEN}}),
+        ("content.erased", {"documents": ["r1d2"]}),
+        ("workflow.requested", {"documents": [GIVEN, SCANNED]}),
         ("action.completed", {"documents": [WRITTEN], "unread": [{"reason": "b.pdf is locked."}]}),
     )
     for line in (
         "- Parameters asked for: `query (string)`",
         f"- SHA-256 of the tool as it was declared: `{'f' * 64}`",
         "- Not read completely: `b.pdf is locked.`",
-        f"- Source of it: `[1] https://example.org/dogs, fetched None, SHA-256 {'e' * 64}, text in blobs/{PAGE}`",
+        "- Erased: `documents r1d2`",
+        f"- Document: `lease.txt (70 bytes, blobs/{LEASE})`",
+        "- Document: `scan.pdf (9 bytes, not in this bundle)`",
+        f"Prompt (blobs/{LEASE}):",
+        f"blobs/{UNSEEN} is not in this bundle: it was erased, or left out",
+        f"- Source of it: `[1] https://example.org/dogs, fetched None, SHA-256 {'e' * 64}, its text blobs/{PAGE}`",
     ):
         assert line in text.splitlines()
 
@@ -132,12 +141,13 @@ NOWHERE = "in none of the 2 texts that were searched; not searched: scan.pdf"
         ("“The rent is 950 euro.”", NOWHERE),
         ("“The rent is 90”", NOWHERE),
         ("“not … allowed”", NOWHERE),
+        ("Nothing says „may I keep a dog“.", "word for word in the request"),
         ("The rent is 900 euro.", None),
     ],
 )
 def test_each_quote_of_an_answer_is_searched_once(answer: str, place: str | None) -> None:
     text = timeline(
-        ("workflow.requested", {"documents": [GIVEN, SCANNED]}),
+        ("workflow.requested", {"prompt": "May I keep a dog?", "documents": [GIVEN, SCANNED]}),
         ("action.completed", {"documents": [WRITTEN]}),
         ("round.completed", {"documents": [WRITTEN]}),
         contents={**CONTENTS, ANSWER: answer.encode()},

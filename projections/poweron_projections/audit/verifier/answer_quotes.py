@@ -16,7 +16,7 @@ _NAMES_SHOWN: Final = 5
 class AnswerQuotes:
     """The quotes of all answers, and the texts that have them: documents and pages that no model wrote."""
 
-    def __init__(self, accepted: Iterable[Mapping[str, Any]], contents: Mapping[str, bytes]) -> None:
+    def __init__(self, accepted: Sequence[Mapping[str, Any]], contents: Mapping[str, bytes]) -> None:
         documents = [document for event in accepted for document in members(event["data"], "documents")]
         answers = {_content(document): _is_text(document) for document in documents if document.get("byModel")}
         self._quotes = {
@@ -28,6 +28,7 @@ class AnswerQuotes:
         self._searched: dict[str, None] = {}
         self._unsearched: dict[str, None] = {}
         if self._places:
+            self._search_requests(str(event["data"]["prompt"]) for event in accepted if event["data"].get("prompt"))
             self._search([source for source in _sources_of(documents) if source[0] not in answers], contents)
 
     def facts(self, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -43,6 +44,12 @@ class AnswerQuotes:
         left_out = [name for name in self._unsearched if f"{name}.md" not in self._searched]
         unsearched = f"; not searched: {_first_of(left_out)}" if left_out else ""
         return f"in none of the {len(self._searched)} texts that were searched{unsearched}"
+
+    def _search_requests(self, prompts: Iterable[str]) -> None:
+        for text in map(comparable, prompts):
+            for quote, places in self._places.items():
+                if occurs(quote, text):
+                    places["the request"] = None
 
     def _search(self, sources: Iterable[tuple[str, str, bool]], contents: Mapping[str, bytes]) -> None:
         """Search each text once for all quotes."""

@@ -59,7 +59,10 @@ def timeline_items(
         heading = f"{entry['seq']}. {_words(event['type'])}{stands}"
         facts = [("Time", utc_words(entry["time"])), ("Recorded by", source_words(event["source"]))]
         facts += [("Place", place)] if (place := place_words(data)) else []
-        facts += [*event_facts(data), *(quotes.facts(data) if entry["verdict"] == "accepted" else ())]
+        facts += [
+            *event_facts(event["type"], data, contents),
+            *(quotes.facts(data) if entry["verdict"] == "accepted" else ()),
+        ]
         yield _item(heading, facts, longer_texts(data, contents))
 
 

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
+ERASURES: Final = ("poweron.content.erased.v1", "poweron.document.erased.v1")
 NANO_USD: Final = 1_000_000_000  # in a US dollar
 _TEXTS: Final = {
     "prompt": "Request",
@@ -34,8 +35,8 @@ _PLAIN: Final = {
 }
 
 
-def event_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what an event says in short values."""
+def event_facts(kind: str, data: Mapping[str, Any], contents: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield what an event of this type says in short values; `contents` are those that are at hand."""
     for key, name in _PLAIN.items():
         if is_text(data.get(key)):
             yield name, data[key]
@@ -52,10 +53,16 @@ def event_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Parameters asked for", ", ".join(f"{each.get('name')} ({each.get('type')})" for each in fields) or "none"
     for task in members(data, "tasks"):
         yield "Task", str(task.get("objective", ""))
+    if kind in ERASURES:
+        yield "Erased", erased_words(data)
     for document in members(data, "documents"):
-        yield from _document_facts(document)
+        yield from _document_facts(document, contents)
     for document in members(data, "unread"):
         yield "Not read completely", str(document.get("reason", ""))
+    yield from _call_facts(data)
+
+
+def _call_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for call in calls_of(data):
         cost = number(call, "costNanoUsd") / NANO_USD
         tokens = f"{number(call, 'inputTokens')} tokens in, {number(call, 'outputTokens')} out"
@@ -63,14 +70,25 @@ def event_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Model", f"{name}, with the template {call.get('template', '')}: {tokens}, {cost:.6f} US dollars"
 
 
-def _document_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    place = f", blobs/{document['content']}" if is_text(document.get("content")) else ""
-    yield "Document", f"{document.get('documentName', '')} ({document.get('size', 0)} bytes{place})"
+def _document_facts(document: Mapping[str, Any], contents: Container[str]) -> Iterator[tuple[str, str]]:
+    name, content = str(document.get("documentName")), str(document.get("content"))
+    yield "Document", f"{name} ({document.get('size', 0)} bytes, {_place(content, contents)})"
     if isinstance(document.get("page"), dict):
         yield "Web page of it", _page_words(document["page"])
     for source in members(document, "sources"):
         page = source["page"] if isinstance(source.get("page"), dict) else {}
-        yield "Source of it", f"[{source.get('n')}] {_page_words(page)}, text in blobs/{source.get('text')}"
+        text = _place(str(source.get("text")), contents)
+        yield "Source of it", f"[{source.get('n')}] {_page_words(page)}, its text {text}"
+
+
+def _place(content: str, contents: Container[str]) -> str:
+    return f"blobs/{content}" if content in contents else "not in this bundle"
+
+
+def erased_words(data: Mapping[str, Any]) -> str:
+    """Return what an erasure erased."""
+    documents = data.get("documents")
+    return f"documents {', '.join(map(str, documents))}" if isinstance(documents, list) else "all content"
 
 
 def _page_words(page: Mapping[str, Any]) -> str:
@@ -90,6 +108,8 @@ def longer_texts(data: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iter
             reference = str(call.get(key))
             if reference in contents:
                 yield f"{name} (blobs/{reference})", contents[reference].decode(errors="replace")
+            elif is_text(call.get(key)):
+                yield name, f"blobs/{reference} is not in this bundle: it was erased, or left out"
 
 
 def place_words(data: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ def entries_within(
 
 def _are_heads(entry: Mapping[str, Any], place: int) -> bool:
     """Return whether an entry has heads; those of a second ledger have the size that it knew."""
-    return entry["kind"] == "heads" and entry["size"] == place
+    return bool(entry["kind"] == "heads" and entry["size"] == place)
 
 
 def listed_workflows(entries: Iterable[PeriodEntry]) -> list[PeriodWorkflow]:

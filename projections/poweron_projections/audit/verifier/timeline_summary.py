@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from poweron_projections.audit.verifier.event_facts import (
+    ERASURES,
     NANO_USD,
     actor_words,
     calls_of,
+    erased_words,
     is_text,
     members,
     number,
@@ -34,6 +36,7 @@ _MILESTONES: Final = {
     "poweron.content.erased.v1": "Content erased",
     "poweron.document.erased.v1": "Content erased",
     "poweron.workflow.retained.v1": "Retention changed",
+    "poweron.workflow.exported.v1": "Exported",
 }
 _WITHOUT_A_PERSON: Final = {
     "poweron.approval.denied.v1": "Approval not given in time",
@@ -43,13 +46,19 @@ _WITHOUT_A_PERSON: Final = {
 """The same events without a request of a person."""
 _OPENINGS: Final = ("poweron.workflow.requested.v1", "poweron.round.requested.v1")
 _ENDS: Final = ("poweron.round.completed.v1", "poweron.round.failed.v1", "poweron.round.cancelled.v1")
-_ERASURES: Final = ("poweron.content.erased.v1", "poweron.document.erased.v1")
 _REJECTIONS: Final = {
     "poweron.answer.rejected.v1": "answers",
     "poweron.selection.rejected.v1": "selections",
     "poweron.parameters.rejected.v1": "parameters",
 }
-_LABELS: Final = {"code": "", "until": "kept until ", "hold": "on hold ", "released": "no longer on hold "}
+_LABELS: Final = {
+    "code": "",
+    "until": "kept until ",
+    "hold": "on hold ",
+    "released": "no longer on hold ",
+    "format": "as ",
+    "legalBasis": "on the basis of ",
+}
 _TEXT_SHOWN: Final = 300  # characters
 _DOCUMENTS_SHOWN: Final = 20
 
@@ -83,9 +92,8 @@ def _milestone(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
         yield f"forked from {data['forkedFrom'].get('workflow')} at event {data['forkedFrom'].get('seq')}"
     if is_text(data.get("restartedFrom")):
         yield f"with the request of {data['restartedFrom']} again"
-    if kind in _ERASURES:
-        documents = data.get("documents")
-        yield f"documents {', '.join(map(str, documents))}" if isinstance(documents, list) else "all content"
+    if kind in ERASURES:
+        yield erased_words(data)
     if tokens := number(data, "tokens"):
         yield f"{tokens} tokens"
     if cost := number(data, "costNanoUsd"):

@@ -103,7 +103,7 @@ def export(
     period = _period(since, until, sample, seed, everything=everything)
     if form is ExportFormat.bundle:
         if bool(ids) == (period is not None):
-            stop("Name workflows, or a period with --since and --until, or --all.", USAGE)
+            stop("Name workflows, or a period with --since and --until, or --all; only one of these.", USAGE)
         wish = BundleWish(ids, period, not without_content, reason, checkpoint or ())
         export_bundle(wish, output, as_json=as_json)
         return

@@ -38,7 +38,7 @@ from poweron_services.client.audit_status import audit_status as client_status
 from poweron_services.client.content_claim import wrong_contents
 from poweron_services.process_memory import tune_memory
 from poweron_services.settings.config import Settings
-from poweron_services.settings.ledger_keys import ledger_keys, rotate_ledger_key
+from poweron_services.settings.ledger_keys import known_ledger_keys, ledger_keys, rotate_ledger_key
 from poweron_services.standalone import is_played, open_connections
 from poweron_services.wiring import now_ms
 
@@ -53,7 +53,12 @@ def audit_key(as_json: AsJson = False) -> None:
 
     Hand them over in person, or publish them where they cannot be exchanged. The first is the one for `--key`.
     """
-    print_keys([str(key.public) for key in ledger_keys(load_settings())], "--key", as_json=as_json)
+    settings = load_settings()
+    is_new = not known_ledger_keys(settings)
+    keys = ledger_keys(settings)
+    if is_new:
+        tell(f"Made a new key for the ledger {keys[0].name} in {settings.home}: nothing is signed with it yet.")
+    print_keys([str(key.public) for key in keys], "--key", as_json=as_json)
 
 
 @audit.command("rotate")
@@ -126,6 +131,9 @@ def status_lines(status: LedgerStatus) -> Iterator[str]:
     yield f"Everything verified on this machine: {status.last_verified or 'never'}."
 
 
+Witnesses = Annotated[
+    list[str] | None, typer.Option(metavar="VKEY", help="A witness that must have cosigned; repeatable.")
+]
 KeyOfLedger = Annotated[
     list[str] | None, typer.Option(metavar="VKEY", help="The key of the ledger, which you got elsewhere; repeatable.")
 ]
@@ -134,6 +142,9 @@ ReadContent = Annotated[
     typer.Option(
         "--content", help="Read all documents, prompts and answers, too (V10); those of a BUNDLE are always read."
     ),
+]
+KeptCheckpoints = Annotated[
+    list[Path] | None, typer.Option(metavar="OLD", help="A checkpoint that you kept; repeatable.")
 ]
 AskedSince = Annotated[
     str | None, typer.Option(metavar="TIME", help="The beginning of the period that you asked for (UTC).")
@@ -151,15 +162,11 @@ def audit_verify(
     ] = None,
     *,
     key: KeyOfLedger = None,
-    witness: Annotated[
-        list[str] | None, typer.Option(metavar="VKEY", help="A witness that must have cosigned; repeatable.")
-    ] = None,
+    witness: Witnesses = None,
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Which witnesses must have cosigned (C2SP tlog-policy).")
     ] = None,
-    checkpoint: Annotated[
-        list[Path] | None, typer.Option(metavar="OLD", help="A checkpoint that you kept; repeatable.")
-    ] = None,
+    checkpoint: KeptCheckpoints = None,
     max_age: Annotated[
         str | None, typer.Option(metavar="AGE", help="How old the checkpoint may be, such as 1h or 7d.")
     ] = None,
@@ -190,6 +197,10 @@ def audit_verify(
         )
         if bundle is not None:
             check_path(bundle)
+        elif trust.period is not None or allow_withheld or ignore_timeline:
+            stop(
+                "--since, --until, --sample, --allow-withheld and --ignore-timeline are about a bundle: name it.", USAGE
+            )
     except ValueError as error:
         stop(str(error), USAGE)
     if bundle is None:

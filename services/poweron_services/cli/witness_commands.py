@@ -1,6 +1,7 @@
 """`poweron witness`: cosign checkpoints of ledgers, as a server or by hand."""
 
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
@@ -132,14 +133,14 @@ def _request(path: Path, signing: Witness) -> WitnessRequest:
         if not path.is_dir() and not zipfile.is_zipfile(path):
             return WitnessRequest.parse(path.read_bytes())
         files = read_bundle(path)
-        note = SignedNote.parse(TlogProof.parse(files["head.tlog-proof"].decode()).checkpoint)
+        folder, note = _newest_checkpoint(files)
         new = Checkpoint.parse(note.text)
         old = signing.known_size(new.origin)
         if new.size < old:
             stop(f"{path} has {new.size} entries, fewer than the {old} that were cosigned last: get a newer bundle.")
         if not 0 < old < new.size:
             return WitnessRequest(old, [], note)
-        proof = files.get(f"consistency/{old}")
+        proof = files.get(f"{folder}consistency/{old}")
         if proof is None:
             stop(
                 f"{path} has no proof that the ledger continues the {old} entries that this witness has cosigned last."
@@ -149,3 +150,15 @@ def _request(path: Path, signing: Witness) -> WitnessRequest:
         stop(f"{path} cannot be read: {error.strerror}.", USAGE)
     except (KeyError, ValueError, InvalidProof, InvalidWitnessRequest, UnreadableBundle) as error:
         stop(f"{path} holds no checkpoint that can be cosigned: {error}", USAGE)
+
+
+def _newest_checkpoint(files: Mapping[str, bytes]) -> tuple[str, SignedNote]:
+    """Return the folder of the newest checkpoint in a bundle, that of its period or of its workflows, and itself."""
+    if "period/checkpoint" in files:
+        return "", SignedNote.parse(files["period/checkpoint"].decode())
+    proofs = [name for name in files if name.endswith("head.tlog-proof")]
+    notes = [(name, SignedNote.parse(TlogProof.parse(files[name].decode()).checkpoint)) for name in proofs]
+    if not notes:
+        raise ValueError("it has none.")
+    name, note = max(notes, key=lambda named: Checkpoint.parse(named[1].text).size)
+    return name.removesuffix("head.tlog-proof"), note

@@ -274,6 +274,7 @@ async def test_the_timeline_is_what_the_events_say(files: Files) -> None:
     for name in ("timeline.md", "timeline.html"):
         forged = with_manifest({**files, name: files[name].replace(b"grand total", b"small total")})
         assert failed(forged) == {"V17"}
+        assert failed(with_manifest({path: data for path, data in files.items() if path != name})) == {"V17"}
     older = {name: data.replace(b"timeline 1", b"timeline 0") for name, data in files.items()}
     older |= {"timeline.html": files["timeline.html"].replace(b'content="1"', b'content="0"')}
     verification = Verification(with_manifest(older), Trust(VKEY, allow_withheld=True))

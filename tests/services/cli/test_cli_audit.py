@@ -116,6 +116,8 @@ def test_everything_is_verified_like_a_bundle(
     assert "7 events in 9 entries, last signed 2026-09-21T14:13:20.000Z." in text
     done = CliRunner().invoke(app, ["audit", "verify"])
     assert (done.exit_code, "`poweron audit key`" in done.stderr) == (2, True)
+    done = CliRunner().invoke(app, ["audit", "verify", "--key", key, "--since", "2026-01-01"])
+    assert (done.exit_code, "are about a bundle: name it" in " ".join(done.stderr.split())) == (2, True)
 
 
 def test_a_new_key_comes_before_the_old_one_and_keeps_the_name_of_the_ledger(home: Path) -> None:

@@ -32,6 +32,7 @@ WRONG = {
         "Give only one of --until, --hold and --release.",
     ),
     "a reason for nothing": (["retain", Told().id, "--reason", "It matters."], "--reason says why"),
+    "a date that is past": (["retain", Told().id, "--until", "2020-01-01"], "is past, so the content could be erased"),
     "a release without a reason": (["retain", Told().id, "--release", "case-1"], "Say with --reason why the hold"),
     "no date": (["retain", Told().id, "--until", "soon"], "'soon' is neither a date such as 2033-12-31"),
     "no hold": (["retain", Told().id, "--hold", "two words"], "The name of a hold"),

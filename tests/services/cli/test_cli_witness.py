@@ -39,12 +39,16 @@ def _file(path: Path, told: WitnessRequest) -> str:
     return str(path)
 
 
-def _bundle(path: Path, told: WitnessRequest) -> str:
-    """A bundle with the same checkpoint, and the proof that it continues an older one."""
+def _bundle(path: Path, told: WitnessRequest, folder: str = "") -> str:
+    """A bundle with the same checkpoint, and the proof that it continues an older one; in `folder`, of a workflow."""
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("head.tlog-proof", str(TlogProof(0, [], str(told.note))))
-        archive.writestr(f"consistency/{told.old_size}", "".join(f"{each.hex()}\n" for each in told.proof))
+        _add(archive, told, folder)
     return str(path)
+
+
+def _add(archive: zipfile.ZipFile, told: WitnessRequest, folder: str) -> None:
+    archive.writestr(f"{folder}head.tlog-proof", str(TlogProof(0, [], str(told.note))))
+    archive.writestr(f"{folder}consistency/{told.old_size}", "".join(f"{each.hex()}\n" for each in told.proof))
 
 
 def test_the_key_is_made_once_with_a_name_and_only_its_owner_can_read_it(home: Path) -> None:
@@ -70,9 +74,17 @@ def test_an_auditor_cosigns_what_continues_the_last_checkpoint(home: Path) -> No
         code, output, errors = _told("sign", told, "--key", VKEY)
         assert (code, errors) == (0, "")
         assert [key for key, _ in verified(SignedNote.parse(output), [LOG.public, *keys])] == [LOG.public, *keys]
-    code, output, _ = _told("sign", _file(home / "request", request(8, 21)), "--key", VKEY, "--json")
-    result = orjson.loads(output)
-    assert (code, result["origin"], result["size"]) == (0, LOG.name, 21)
+    of_two = _bundle(home / "3.zip", request(8, 13), "workflows/a/")
+    with zipfile.ZipFile(of_two, "a") as archive:
+        _add(archive, request(8, 12), "workflows/b/")
+    of_period = request(13, 15)
+    with zipfile.ZipFile(home / "4.zip", "w") as archive:
+        archive.writestr("period/checkpoint", str(of_period.note))
+        archive.writestr("consistency/13", "".join(f"{each.hex()}\n" for each in of_period.proof))
+    for told, size in ((of_two, 13), (str(home / "4.zip"), 15), (_file(home / "request", request(15, 21)), 21)):
+        code, output, _ = _told("sign", told, "--key", VKEY, "--json")
+        result = orjson.loads(output)
+        assert (code, result["origin"], result["size"]) == (0, LOG.name, size)
     assert verified(SignedNote.parse(result["checkpoint"]), keys)
 
 

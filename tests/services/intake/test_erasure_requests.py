@@ -173,3 +173,5 @@ async def test_what_is_on_hold_or_open_or_kept_is_not_erased(
         rows.stubs = {WORKFLOW: Stub(WORKFLOW, (0,), is_open=False, seq=1, last=0)}
         await send(log, "erase", reason="They asked for it.")
         await told(log, 1, ContentErased)
+        await send(log, "kept", hold="case-3")
+        assert (await refused(log, 7)).code == "content_erased"

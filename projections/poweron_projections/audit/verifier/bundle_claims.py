@@ -4,6 +4,7 @@ import hmac
 import re
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -174,8 +175,12 @@ class CheckpointClaims(ABC):
         """Check a claim, which returns what is wrong; it fails, too, if the files are not as they must be."""
         try:
             found = claim()
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, InvalidProof) as error:
+        except KeyError as error:
+            found = BundleClaim(name, "fail", f"the files are not as they must be: {error} is missing")
+        except (ValueError, InvalidProof) as error:
             found = BundleClaim(name, "fail", f"the files are not as they must be: {error}")
+        except (TypeError, IndexError, AttributeError):
+            found = BundleClaim(name, "fail", "the files are not as they must be")
         if not isinstance(found, BundleClaim):
             found = BundleClaim(name, "fail" if found else "ok", found)
         self.claims.append(found)
@@ -309,6 +314,8 @@ class Verification(CheckpointClaims):
 
     def _chain(self) -> str:
         previous = ""
+        if len(self.entries) != len(self.leaves):
+            return "not every entry can be read"
         for number, (entry, leaf) in enumerate(zip(self.entries, self.leaves, strict=True)):
             if set(entry) != _ENTRY or entry["kind"] != "event" or entry["v"] != 1:
                 return f"entry {number} is not the entry of an event"
@@ -362,9 +369,12 @@ class Verification(CheckpointClaims):
             return "the contents are not those of the list"
         if wrong := self._wrong_content(present, objects):
             return f"the content {wrong} is another one than its event says"
-        if withheld := sum(status == "withheld" for status in self.blobs.values()):
-            return BundleClaim("V10", "not_checked", f"{withheld} contents were withheld")
-        return ""
+        states = Counter(self.blobs.values())
+        if withheld := states["withheld"]:
+            return BundleClaim(
+                "V10", "not_checked", f"{withheld} contents were withheld; --allow-withheld accepts that"
+            )
+        return BundleClaim("V10", "ok", f"{states['erased']} were erased, as events say" if states["erased"] else "")
 
     def _wrong_content(self, names: Sequence[str], objects: Sequence[Mapping[str, Any]]) -> str | None:
         """Return a content that has another name, size or, as a web page, SHA-256 than it must."""
@@ -373,8 +383,13 @@ class Verification(CheckpointClaims):
         misnamed = (name for name, data in contents.items() if hmac.digest(key, data, "sha256").hex() != name)
         return next(chain(misnamed, wrongly_described(objects, contents)), None)
 
+    @property
+    def _can_be_read(self) -> bool:
+        """Whether there are events, and each is known with its entry."""
+        return bool(self.events) and len(self.events) == len(self.bodies) == len(self.entries)
+
     def _causes(self) -> str | BundleClaim:
-        if len(self.events) != len(self.bodies) or not self.events:
+        if not self._can_be_read:
             return BundleClaim("V11", "not_checked", "not every event can be read")
         hashes = dict[str, str]()
         for number, (digest, event) in enumerate(zip(self.digests, self.events, strict=True)):
@@ -385,7 +400,7 @@ class Verification(CheckpointClaims):
         return ""
 
     def _verdicts(self) -> str | BundleClaim:
-        if len(self.events) != len(self.bodies) or len(self.entries) != len(self.bodies) or not self.events:
+        if not self._can_be_read:
             return BundleClaim("V12", "not_checked", "not every event can be read")
         fold = FoldedWorkflow(self.entries[0]["wf"])
         for number, (digest, event, entry) in enumerate(zip(self.digests, self.events, self.entries, strict=True)):
@@ -395,9 +410,13 @@ class Verification(CheckpointClaims):
         return ""
 
     def _told_otherwise(self) -> str | BundleClaim:
+        if not self._can_be_read:
+            return "not every event can be read"
         told = timeline_files(self.entries[0]["wf"], self.events, self.entries, self.files)
-        wrong = [name for name, data in told.items() if self.files.get(name) != data]
-        if wrong and all(is_of_another_format(self.files.get(name, b"")) for name in wrong):
+        if missing := [name for name in told if name not in self.files]:
+            return f"{missing[0]} is missing"
+        wrong = [name for name, data in told.items() if self.files[name] != data]
+        if wrong and all(is_of_another_format(self.files[name]) for name in wrong):
             said = "another release wrote it: use the script of that release, or --ignore-timeline"
             return BundleClaim("V17", "not_checked", said)
         return f"{wrong[0]} is another one" if wrong else ""

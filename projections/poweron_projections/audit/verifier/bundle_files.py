@@ -43,8 +43,12 @@ def wrong_files(files: Mapping[str, bytes]) -> str:
     if not (isinstance(manifest, dict) and set(manifest) == {"files", "v"} and manifest["v"] == 1):
         return f"{MANIFEST} is not of the version that this script knows"
     listed: Any = manifest["files"]
-    if not isinstance(listed, dict) or {*listed, MANIFEST} != {*files}:
-        return "the files are not those that the manifest lists"
+    if not isinstance(listed, dict):
+        return f"{MANIFEST} is not of the version that this script knows"
+    if missing := {*listed} - {*files}:
+        return f"{min(missing)} is missing"
+    if others := {*files} - {*listed, MANIFEST}:
+        return f"the manifest does not list {min(others)}"
     wrong = [name for name, digest in listed.items() if hashlib.sha256(files[name]).hexdigest() != digest]
     return f"{wrong[0]} has other bytes than the manifest says" if wrong else ""
 

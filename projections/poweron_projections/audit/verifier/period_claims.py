@@ -132,7 +132,9 @@ class CollectionVerification(CheckpointClaims):
         asked, period = self.trust.period, self.period
         if asked is not None and asked.seed is not None:
             drawn = (period["sample"], period["seed"])
-            return "" if drawn == (asked.sample, asked.seed) else "it is another sample, or was drawn with another text"
+            if drawn[0] != asked.sample:
+                return f"you asked for {asked.sample}, and it has {'all' if drawn[0] is None else drawn[0]}"
+            return "" if drawn[1] == asked.seed else "it was drawn with another text"
         if period["sample"] is None:
             return BundleClaim("V16", "not_checked", "it is no sample: all workflows of the period are here")
         return BundleClaim("V16", "not_checked", "say what you asked for: --since, --until, --sample and --seed")

@@ -246,7 +246,7 @@ def report_of(verification: Verification | CollectionVerification, bundle: str) 
         blobs, events = Counter(verification.blobs.values()), len(verification.events)
     contents = ", ".join(f"{blobs[state]} {state}" for state in STATES if blobs[state]) or "none"
     as_of = result_of(verification)["asOf"]
-    what = f"{events} events{f', complete until {as_of}' if as_of else ''}; contents: {contents}."
+    what = f"{_counted(events, 'event')}{f', complete until {as_of}' if as_of else ''}; contents: {contents}."
     verdict = "is verified: it is what the ledger holds" if verification.is_ok else "is NOT verified"
     return "\n".join([*lines, "", f"{bundle} {verdict}. {what}"])
 
@@ -255,15 +255,24 @@ def _lines_of_workflows(verification: CollectionVerification) -> list[str]:
     """Return what was found about each workflow, and which claims of it do not hold; then the period."""
     lines = [""]
     for workflow_id, each in verification.workflows.items():
-        lines.append(f"{'ok  ' if each.is_ok else 'FAIL'}  {workflow_id}  {len(each.events)} events")
+        lines.append(f"{'ok  ' if each.is_ok else 'FAIL'}  {workflow_id}  {_counted(len(each.events), 'event')}")
         if not each.is_ok:
             lines += [f"      {claim_line(claim)}" for claim in each.claims if not each.holds(claim)]
     period = _period(verification)
     if period is not None:
         ends = f"from {period['since'] or 'the beginning'} to {period['until'] or 'the last checkpoint'}"
         drawn = "all of them" if period["sample"] is None else f"{len(verification.sampled)} drawn by lot"
-        lines += ["", f"Period {ends}: {period['workflows']} workflows, {drawn}."]
+        lines += ["", f"Period {ends}: {_counted(period['workflows'], 'workflow')}, {drawn}."]
+    unchecked = [
+        {claim.id for claim in each.claims if claim.status == "not_checked"} for each in verification.workflows.values()
+    ]
+    if unchecked and (of_all := sorted(set.intersection(*unchecked), key=lambda claim: int(claim[1:]))):
+        lines += ["", f"Not checked of any workflow, as you did not ask for it: {', '.join(of_all)}."]
     return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def claim_line(claim: Any) -> str:

@@ -347,7 +347,8 @@ CODES: Final[dict[str, Explained]] = {
     "search_unauthorized": Explained("The search engine denies access.", "Set a key that is valid for it."),
     "search_unavailable": Explained("No search engine is configured.", "Configure one, or attach documents."),
     "document_missing": Explained(
-        "A document is not in the content store.", "Restore its content from a copy, or attach it again."
+        "A document is not in the content store.",
+        "If it was erased, work without it; if it was lost, restore its content from a copy, or attach it again.",
     ),
     "unknown_workflow": Explained("The workflow does not exist.", "Check the workflow's id."),
     "unknown_seq": Explained(

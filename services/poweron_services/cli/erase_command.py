@@ -31,10 +31,12 @@ from poweron_services.settings.config import Settings
 from poweron_services.standalone import local_identity, open_connections, while_recording
 
 PROMISE: Final = (
-    "What events contain stays: the request, names, objectives, parameters, snippets, summaries, reasons, the answer."
+    "What events contain stays: the request, names, objectives, parameters, snippets, summaries, reasons, the answer. "
+    "So do bundles that were exported, and files that were written."
 )
 OF_DOCUMENTS: Final = (
-    "Prompts, answers and documents that were made from the erased ones stay, too; erasing all content removes them."
+    "Prompts, answers and documents that were made from the erased ones stay, too: `poweron documents` lists them, and "
+    "erasing all content removes them."
 )
 
 

@@ -96,7 +96,13 @@ def statements(text: str, mime_type: str = "text/markdown", *, language: str = "
     """Return the statements of an answer that cite at least one number."""
     result: list[Statement] = []
     introduction: Statement | None = None  # the statement that introduces the block quote after it
+    rows: list[Block] = []  # of the table before
     for block in _blocks(text, mime_type):
+        if rows and not block.is_row and not _plain(block.text):
+            result += _of_table(rows, _numbers(block.text))
+            rows = []
+            continue
+        rows = [*rows, block] if block.is_row else []
         if block.is_quote and introduction is not None and not _MARK.search(block.text):
             result[-1] = replace(
                 introduction, quotes=(*introduction.quotes, Quote(_plain(block.text), introduction.numbers))
@@ -107,6 +113,14 @@ def statements(text: str, mime_type: str = "text/markdown", *, language: str = "
         result += [statement for statement in group if statement.numbers]
         introduction = group[-1] if group and group[-1].numbers and group[-1].text.endswith(":") else None
     return result
+
+
+def _of_table(rows: Sequence[Block], numbers: tuple[int, ...]) -> Iterator[Statement]:
+    """Yield the rows below the head of a table that is cited as a whole; each of their cells is a quote."""
+    for row in rows[1:]:
+        if not _MARK.search(row.text):
+            cells = (_plain(cell) for cell in row.text.split(" | "))
+            yield Statement(_plain(row.text), numbers, tuple(Quote(cell, numbers) for cell in cells if cell))
 
 
 def _blocks(text: str, mime_type: str) -> Iterable[Block]:

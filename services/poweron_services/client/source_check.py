@@ -443,7 +443,7 @@ def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
                 by_citation[key] = number
             marks += f"[{by_citation[key]}]" if key in by_citation else ""
         if opening.count("\n") > 1 and match.string[: match.start()].endswith("|"):
-            return f"\n\n{marks}"  # it stands below a table, for all of its rows
+            return f"\n\n{marks}"  # below a table, it is a citation of all of its rows
         if not opening or ("(" in opening and not closing):
             return f"{opening}{match['all']}{closing} {marks}"
         return f" {marks}{'' if '(' in opening else closing}"

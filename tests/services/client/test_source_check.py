@@ -280,7 +280,8 @@ async def test_cells_of_a_table_are_found_if_one_row_has_them_below_the_named_co
 async def test_a_citation_below_a_table_is_one_of_each_of_its_rows() -> None:
     kept = Kept()
     await kept.document(
-        "file.docx.md", "# file.docx\n\n<!-- x -->\n\n## section Parts\n\n| item | price |\n|---|---|\n| seals | 22.50 |\n"
+        "file.docx.md",
+        "# file.docx\n\n<!-- x -->\n\n## section Parts\n\n| item | price |\n|---|---|\n| seals | 22.50 |\n",
     )
     await kept.answer(
         "a.md", "| item | price |\n|---|---|\n| seals | 22.50 |\n| oil | 7.00 |\n\n— file.docx, section Parts\n"

@@ -1,5 +1,6 @@
 """Bundles on the real servers: of workflows, of a period, and of a sample of it, verified by Python alone."""
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from typing import Any, NamedTuple
 
 import orjson
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from commands import NOBODY, Shell
 from servers import Pair, empty_database
 
@@ -21,7 +25,8 @@ from builders import Told, typical
 from poweron_events import topics
 from poweron_events.archive_events import WorkflowExported
 from poweron_events.envelope import rfc3339_of
-from poweron_events.log import EventLog, Message
+from poweron_events.log import EventLog
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.audit.checkpoint import Checkpoint
 from poweron_projections.audit.notes import SignedNote
 from poweron_projections.audit.verify_script import verify_script
@@ -119,6 +124,7 @@ class Operator:
 
     shell: Shell
     connections: Connections
+    kafka: KafkaSettings
 
     @classmethod
     @asynccontextmanager
@@ -131,16 +137,35 @@ class Operator:
             connect(settings, kafka=kafka, postgres=postgres) as connections,
         ):
             environment = {**shell.environment, **kafka.environment(), "POWERON_POSTGRES": postgres}
-            yield cls(Shell(environment, shell.folder), connections)
+            yield cls(Shell(environment, shell.folder), connections, kafka)
 
     async def write_again(self, log: EventLog, *, without: str) -> None:
-        """Write all events again but those of one workflow, and delete its content."""
-        name, events = without.encode(), topics.EVENTS.name
+        """Write all events but those of one workflow again, at their old times, and delete its content."""
+        events = topics.EVENTS.name
         records = [record async for batch in log.read(events, {}, await log.ends(events)) for record in batch]
-        messages = [Message(record.key or b"", record.value or b"") for record in records if record.key != name]
-        assert len(messages) < len(records)
-        await self.connections.log.append(events, messages)
+        kept = [record for record in records if record.key != without.encode()]
+        assert len(kept) < len(records)
+        await self._set_times("CreateTime")
+        async with AIOKafkaProducer(**self.kafka.client_options()) as producer:
+            sent = [
+                await producer.send(self._topic, record.value, record.key, record.partition, record.time_ms)
+                for record in kept
+            ]
+            await asyncio.gather(*sent)
+        await self._set_times("LogAppendTime")
         shutil.rmtree(self.content / without)
+
+    @property
+    def _topic(self) -> str:
+        return f"{self.kafka.prefix}{topics.EVENTS.name}"
+
+    async def _set_times(self, kind: str) -> None:
+        """Let senders of events, or the broker, say when they were sent."""
+        admin = AIOKafkaAdminClient(**self.kafka.client_options())
+        await admin.start()
+        settings = {**topics.EVENTS.settings, "message.timestamp.type": kind}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self._topic, settings)])
+        await admin.close()
 
     async def traces(self, workflow: str) -> list[str]:
         """The topics that still name the workflow, and the files of its content."""
@@ -230,8 +255,8 @@ async def test_one_of_1000_workflows_that_is_deleted_from_everything_is_found_by
     name and key enters and signs it again. That ledger proves itself, with a complete list of 999 workflows. But it
     does not continue the old checkpoint, although it has grown beyond it.
 
-    The old checkpoint shows that the ledger was written again, which it would also show if no workflow was missing: the
-    broker stamps new times, and the ledger enters its own starts and signatures. Which workflow is missing, the two
+    The old checkpoint shows that the ledger was written again, which it would also show if no workflow was missing,
+    since the ledger enters its own starts and signatures. Which workflow is missing, the two
     lists show. Before the move, the same checkpoint holds for the ledger that went on.
     """
     old, key = shell.folder / "old.txt", await key_of(shell)

@@ -350,6 +350,7 @@ def no_space(_: Folders) -> None:
     raise Unavailable("No space.")
 
 
+@pytest.mark.soak
 async def test_after_a_crash_of_the_whole_machine_the_data_are_there(home: Path) -> None:
     servers = await up(home, silent)
     await remember(servers, "durable")

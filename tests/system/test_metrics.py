@@ -213,6 +213,7 @@ def silent_model() -> Generator[str, None, None]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 
 
+@pytest.mark.soak
 async def test_after_sigterm_a_process_is_not_ready_while_it_finishes_its_work(own: OwnServers, tmp_path: Path) -> None:
     with silent_model() as address:
         environment = environment_of(own, tmp_path) | {

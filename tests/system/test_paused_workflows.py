@@ -25,7 +25,8 @@ from poweron_services.settings.config import local_user
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("runs", [1, pytest.param(RUNS, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("runs", [RUNS])
 async def test_a_pause_sent_while_no_process_serves_comes_before_any_work_and_survives_every_kill(
     connections: Connections, environment: dict[str, str], tmp_path: Path, runs: int
 ) -> None:

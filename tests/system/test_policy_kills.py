@@ -101,7 +101,7 @@ class KilledProcesses(Processes):
 
 @pytest.fixture(
     params=[
-        pytest.param((CHANGING, ONE), id="what changes an approval"),
+        pytest.param((CHANGING, ONE), id="what changes an approval", marks=pytest.mark.soak),
         pytest.param(((), ONE), id="nothing", marks=pytest.mark.soak),
         *(pytest.param(((name,), ONE), id=name, marks=pytest.mark.soak) for name in EVERY),
         pytest.param((EVERY, ONE), id="everything", marks=pytest.mark.soak),

@@ -228,6 +228,7 @@ async def records(kafka: KafkaSettings) -> list[bytes | None]:
         return [record.value async for some in log.read(topics.EVENTS.name, {}, ends) for record in some]
 
 
+@pytest.mark.soak
 async def test_a_directory_of_an_older_release_gets_a_password_and_keeps_its_data_and_address(home: Path) -> None:
     older = await written_by_an_older_release(home)
     await older.stop(found(older))
@@ -240,6 +241,7 @@ async def test_a_directory_of_an_older_release_gets_a_password_and_keeps_its_dat
         assert (older.folders.kafka / "server.properties").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.soak
 async def test_a_broker_that_an_older_release_left_running_gets_a_password_once_nobody_else_uses_it(home: Path) -> None:
     older = await written_by_an_older_release(home)
     said: list[str] = []

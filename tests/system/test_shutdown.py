@@ -159,7 +159,8 @@ async def many_in_progress(connections: Connections, name: str) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("which", ["kafka", pytest.param("postgres", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("which", ["kafka", "postgres"])
 async def test_a_service_at_work_exits_in_time_while_a_server_is_frozen(
     own: OwnServers, tmp_path: Path, which: str
 ) -> None:

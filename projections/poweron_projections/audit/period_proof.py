@@ -102,13 +102,12 @@ async def entered_period(connection: Connection, period: Period) -> EnteredPerio
         raise Refused(f"The period has {end - begin:,} entries; at most {MAX_ENTRIES:,} fit. Choose a shorter one.")
     entries = [_entry(row) for row in await connection.fetch(_ENTRIES, begin, end)]
     edge = await stored_edge(connection, begin)
-    within = entries_within(
-        [entered(line) for line in entries], since_ms=period.since_ms, until_ms=period.until_ms, begin=begin
-    )
+    read = [entered(line) for line in entries]
+    within = entries_within(read, since_ms=period.since_ms, until_ms=period.until_ms, begin=begin)
     workflows = listed_workflows(within)
     chosen = [each.workflow_id for each in workflows]
     if period.sample is not None:
-        root = grown_tree(begin, edge, (entered(line).line for line in entries)).root
+        root = grown_tree(begin, edge, (entry.line for entry in read)).root
         chosen = sample_of(chosen, root=root, seed=period.seed, size=period.sample)
     return EnteredPeriod(period, begin, entries, edge, workflows, chosen)
 

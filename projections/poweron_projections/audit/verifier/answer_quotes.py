@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from poweron_projections.audit.verifier.event_facts import members
+from poweron_projections.audit.verifier.event_facts import first_of, members, shortened
 from poweron_projections.audit.verifier.quote_search import QUOTATION, comparable, occurs
 
 _QUOTES_OF_ANSWER: Final = 100  # that are searched
@@ -35,14 +35,13 @@ class AnswerQuotes:
         """Yield where the quotes of the answers of an event are from; those of an answer only once."""
         for document in members(data, "documents"):
             for quote in self._quotes.pop(_content(document), ()):
-                shown = quote if len(quote) <= _QUOTE_SHOWN else f"{quote[:_QUOTE_SHOWN]}…"
-                yield "Quote", f"“{shown}” is {self._found(quote)}"
+                yield "Quote", f"“{shortened(quote, _QUOTE_SHOWN)}” is {self._found(quote)}"
 
     def _found(self, quote: str) -> str:
         if names := self._places[quote]:
-            return f"word for word in {_first_of([*names])}"
+            return f"word for word in {first_of([*names], _NAMES_SHOWN)}"
         left_out = [name for name in self._unsearched if f"{name}.md" not in self._searched]
-        unsearched = f"; not searched: {_first_of(left_out)}" if left_out else ""
+        unsearched = f"; not searched: {first_of(left_out, _NAMES_SHOWN)}" if left_out else ""
         return f"in none of the {len(self._searched)} texts that were searched{unsearched}"
 
     def _search_requests(self, prompts: Iterable[str]) -> None:
@@ -89,8 +88,3 @@ def _content(document: Mapping[str, Any]) -> str:
 
 def _is_text(document: Mapping[str, Any]) -> bool:
     return str(document.get("mimeType", "")).startswith("text/")
-
-
-def _first_of(names: Sequence[str]) -> str:
-    others = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return f"{', '.join(names[:_NAMES_SHOWN])}{others}"

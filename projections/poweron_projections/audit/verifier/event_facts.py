@@ -2,11 +2,11 @@
 
 import json
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 ERASURES: Final = ("poweron.content.erased.v1", "poweron.document.erased.v1")
-NANO_USD: Final = 1_000_000_000  # in a US dollar
+_NANO_USD: Final = 1_000_000_000  # in a US dollar
 _TEXTS: Final = {
     "prompt": "Request",
     "reason": "Reason",
@@ -64,10 +64,9 @@ def event_facts(kind: str, data: Mapping[str, Any], contents: Container[str]) ->
 
 def _call_facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for call in calls_of(data):
-        cost = number(call, "costNanoUsd") / NANO_USD
+        cost = dollars(number(call, "costNanoUsd"))
         tokens = f"{number(call, 'inputTokens')} tokens in, {number(call, 'outputTokens')} out"
-        name = f"{call.get('provider', '')}:{call.get('model', '')}"
-        yield "Model", f"{name}, with the template {call.get('template', '')}: {tokens}, {cost:.6f} US dollars"
+        yield "Model", f"{model_of(call)}, with the template {call.get('template', '')}: {tokens}, {cost}"
 
 
 def _document_facts(document: Mapping[str, Any], contents: Container[str]) -> Iterator[tuple[str, str]]:
@@ -132,6 +131,27 @@ def actor_words(actor: Mapping[str, Any]) -> str:
 def utc_words(time_ms: int) -> str:
     """Return a time in milliseconds since 1970 as people read it."""
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(time_ms // 1_000))}.{time_ms % 1_000:03} UTC"
+
+
+def model_of(call: Mapping[str, Any]) -> str:
+    """Return which model answered a call."""
+    return f"{call.get('provider', '')}:{call.get('model', '')}"
+
+
+def dollars(nano_usd: int) -> str:
+    """Return an amount of nano-USD as people read it."""
+    return f"{nano_usd / _NANO_USD:.6f} US dollars"
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return at most this many characters of a text."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def first_of(names: Sequence[str], limit: int) -> str:
+    """Join at most this many names, and say how many others there are."""
+    others = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{others}"
 
 
 def is_text(value: object) -> bool:

@@ -6,14 +6,17 @@ from typing import Any, Final
 
 from poweron_projections.audit.verifier.event_facts import (
     ERASURES,
-    NANO_USD,
     actor_words,
     calls_of,
+    dollars,
     erased_words,
+    first_of,
     is_text,
     members,
+    model_of,
     number,
     place_words,
+    shortened,
     utc_words,
 )
 
@@ -97,7 +100,7 @@ def _milestone(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
     if tokens := number(data, "tokens"):
         yield f"{tokens} tokens"
     if cost := number(data, "costNanoUsd"):
-        yield _dollars(cost)
+        yield dollars(cost)
     for name, label in _LABELS.items():
         if is_text(data.get(name)):
             yield f"{label}{data[name]}"
@@ -106,8 +109,7 @@ def _milestone(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
 def _text_of(data: Mapping[str, Any]) -> str:
     """Return what a person or a model said in an event, cut, to be added to a line; nothing if nothing was said."""
     text = next((str(data[name]) for name in ("prompt", "message", "reason") if is_text(data.get(name))), "")
-    shown = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
-    return f": {shown}" if shown else ""
+    return f": {shortened(text, _TEXT_SHOWN)}" if text else ""
 
 
 def _documents(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -117,8 +119,7 @@ def _documents(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
         unique = dict.fromkeys((str(part.get("documentName")), str(part.get("content"))) for part in documents)
         names = [name for name, _ in unique]
         if names:
-            others = f" and {len(names) - _DOCUMENTS_SHOWN} more" if len(names) > _DOCUMENTS_SHOWN else ""
-            yield line, f"{', '.join(names[:_DOCUMENTS_SHOWN])}{others}"
+            yield line, first_of(names, _DOCUMENTS_SHOWN)
 
 
 def _actions(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -144,23 +145,19 @@ def _models(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for event in events:
         for call in calls_of(event["data"]):
             is_taken_over = call.get("provider") == "recorded"
-            model = f"of {call.get('provider', '')}:{call.get('model', '')}"
+            model = f"of {model_of(call)}"
             _add(sums[f"Calls {'taken over from the forked workflow' if is_taken_over else model}"], call, 1)
         for calls in members(event["data"], "failedCalls"):
             _add(sums["Failed calls"], calls, number(calls, "count"))
     for line, used in sorted(sums.items(), key=lambda item: item[0] != "Failed calls"):
         estimated = ", partly estimated" if used["estimated"] else ""
-        yield line, f"{used['calls']}, with {used['tokens']} tokens and {_dollars(used['cost'])}{estimated}"
+        yield line, f"{used['calls']}, with {used['tokens']} tokens and {dollars(used['cost'])}{estimated}"
 
 
 def _add(sums: Counter[str], calls: Mapping[str, Any], count: int) -> None:
     tokens = number(calls, "inputTokens") + number(calls, "outputTokens")
     sums.update(calls=count, tokens=tokens, cost=number(calls, "costNanoUsd"))
     sums.update(estimated=bool(calls.get("usageEstimated")))
-
-
-def _dollars(nano_usd: int) -> str:
-    return f"{nano_usd / NANO_USD:.6f} US dollars"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
